@@ -15,15 +15,15 @@ bool na_rec_not_ours_slow(const na_record_t *record, uint64_t usable) {
 }
 
 /* Sites do not mind where a block lies. */
-static void before_move(void **prof, const na_record_t *record, const void *block) {
+static void before_sites_move(void **prof, const na_record_t *record, const void *block) {
     (void)prof;
     (void)record;
     (void)block;
 }
 
 /* One block ends and another begins: at no moment were both there, or neither. */
-static void on_resize(void **prof, na_record_t *record, const void *old_block, void *block,
-                      size_t old_usable, size_t requested, size_t usable) {
+static void on_sites_resize(void **prof, na_record_t *record, const void *old_block, void *block,
+                            size_t old_usable, size_t requested, size_t usable) {
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) {
         na_record_unpublish(record, record->epoch);
@@ -85,15 +85,15 @@ static void on_thread_exit(void **prof) {
 
 /* A signal handler that forks may have interrupted its thread inside the recorder, which then goes
  * on in the child as well: on a copy of what it works on, that ends with it. */
-static void before_fork(void) {
+static void before_recorder_fork(void) {
     if (na_rthread_inside) na_writer_inherit(true);
 }
 
-static void after_fork_parent(void) {
+static void after_recorder_fork_parent(void) {
     if (na_rthread_inside) na_writer_inherit(false);
 }
 
-static void after_fork_child(void **prof) {
+static void after_recorder_fork_child(void **prof) {
     *prof = NULL;
     if (na_rthread_inside)
         na_rec_became_child_inside();
@@ -126,13 +126,13 @@ na_hooks_t na_rec_hooks;
 void na_rec_hooks_set(void) {
     na_rec_hooks.on_alloc = na_site_on_alloc;
     na_rec_hooks.on_free = na_site_on_free;
-    na_rec_hooks.before_move = before_move;
-    na_rec_hooks.on_resize = on_resize;
+    na_rec_hooks.before_move = before_sites_move;
+    na_rec_hooks.on_resize = on_sites_resize;
     na_rec_hooks.on_map = on_map;
     na_rec_hooks.on_thread_exit = on_thread_exit;
-    na_rec_hooks.before_fork = before_fork;
-    na_rec_hooks.after_fork_parent = after_fork_parent;
-    na_rec_hooks.after_fork_child = after_fork_child;
+    na_rec_hooks.before_fork = before_recorder_fork;
+    na_rec_hooks.after_fork_parent = after_recorder_fork_parent;
+    na_rec_hooks.after_fork_child = after_recorder_fork_child;
     na_rec_hooks.on_load = on_load;
     na_rec_hooks.on_exit = on_exit_hook;
     na_rec_hooks.on_pool = na_rec_on_pool;

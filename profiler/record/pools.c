@@ -80,7 +80,7 @@ static bool same_name(const char *a, const char *b) {
 }
 
 /* Under all.lock. */
-static kind_t *kind_of(const char *name) {
+static kind_t *pool_kind(const char *name) {
     if (all.kinds == NULL) all.kinds = na_own_alloc(KINDS * sizeof *all.kinds, 4096);
     if (all.kinds == NULL) return NULL;
     for (uint32_t i = 0; i < all.kind_count; i++)
@@ -110,7 +110,7 @@ static pool_t *pool_of(uint32_t number, const char *name) {
     if (numbers == NULL) numbers = na_own_alloc(NA_POOLS * sizeof *numbers, 4096);
     __atomic_store_n(&all.by_number, numbers, __ATOMIC_RELEASE);
     if (numbers != NULL) {
-        kind_t *kind = kind_of(name);
+        kind_t *kind = pool_kind(name);
         p = all.idle;
         if (p != NULL)
             all.idle = p->next;
@@ -179,16 +179,16 @@ static uint32_t cell_number(kind_t *kind, uint32_t site) {
 }
 
 /* Before a cell changes: what it had at the pool's last peak. */
-static void keep_peak(const kind_t *kind, na_nprof_pool_cell_t *c) {
+static void keep_pool_peak(const kind_t *kind, na_nprof_pool_cell_t *c) {
     if (c->peak_epoch == kind->entry->peak_epoch) return;
     c->peak_bytes = (int64_t)(c->alloc_bytes - c->free_bytes);
     c->peak_count = (int64_t)(c->alloc_count - c->free_count);
     __atomic_store_n(&c->peak_epoch, kind->entry->peak_epoch, __ATOMIC_RELEASE);
 }
 
-static void count_alloc(kind_t *kind, na_nprof_pool_cell_t *c, uint64_t size) {
+static void count_pool_alloc(kind_t *kind, na_nprof_pool_cell_t *c, uint64_t size) {
     na_nprof_pool_t *e = kind->entry;
-    keep_peak(kind, c);
+    keep_pool_peak(kind, c);
     ADD(&c->alloc_count, 1);
     ADD(&c->alloc_bytes, size);
     if (size < c->size_min) c->size_min = size;
@@ -204,11 +204,11 @@ static void count_alloc(kind_t *kind, na_nprof_pool_cell_t *c, uint64_t size) {
     e->peak_ms = na_rec_ms();
 }
 
-static void count_free(kind_t *kind, const live_block_t *block) {
+static void count_pool_free(kind_t *kind, const live_block_t *block) {
     na_nprof_pool_t *e = kind->entry;
     na_nprof_pool_cell_t *c = kind->cells[block->cell - 1];
     uint32_t age = (uint32_t)na_rec_ms() - block->birth_ms;
-    keep_peak(kind, c);
+    keep_pool_peak(kind, c);
     ADD(&c->free_count, 1);
     ADD(&c->free_bytes, block->size);
     ADD(&c->lifetime_sum_ms, age < UINT32_MAX / 2 ? age : 0); /* clocks may disagree */
@@ -306,12 +306,12 @@ static void pool_alloc(na_rthread_t *t, pool_t *p, uintptr_t at, uint64_t size) 
         live_block_t *b = find_live(p, at);
         if (b->at != 0) { /* it never said that it took the block back */
             end_life(kind, b);
-            count_free(kind, b);
+            count_pool_free(kind, b);
         } else {
             p->used++;
         }
         *b = (live_block_t){.at = at, .size = size, .cell = cell, .birth_ms = now};
-        count_alloc(kind, kind->cells[cell - 1], size);
+        count_pool_alloc(kind, kind->cells[cell - 1], size);
         if (na_pool_blocks_wanted) begin_life(t, kind, at, size, site);
     }
     na_unlock(&kind->lock);
@@ -325,7 +325,7 @@ static void pool_free(pool_t *p, uintptr_t at) {
         ADD(&kind->entry->before_frees, 1);
     } else {
         end_life(kind, b);
-        count_free(kind, b);
+        count_pool_free(kind, b);
         take_out_of_pool(p, b);
     }
     na_unlock(&kind->lock);
@@ -342,7 +342,7 @@ static void pool_destroy(uint32_t number) {
         for (uint64_t i = 0; p->blocks != NULL && i <= p->mask; i++) {
             if (p->blocks[i].at == 0) continue;
             end_life(kind, &p->blocks[i]);
-            count_free(kind, &p->blocks[i]);
+            count_pool_free(kind, &p->blocks[i]);
             p->blocks[i].at = 0;
         }
         p->used = 0;

@@ -30,8 +30,8 @@
 
 na_recorder_t na_rec;
 
-static char pattern[4096];
-static na_profile_config_t config;
+static char record_pattern[4096];
+static na_profile_config_t record_config;
 static int32_t parent_pid;
 static uint64_t parent_start;
 static uint64_t known_hz;   /* of the ticks; measured once */
@@ -65,29 +65,29 @@ static void module_seen(const na_unwind_seen_t *seen) {
 
 /* In a child other threads may wait for it; from `ready` on they use what is set up here. */
 static bool begin_recording(bool in_child) {
-    if (in_child && config.unnamed && !config.unnamed_in_children) return false;
+    if (in_child && record_config.unnamed && !record_config.unnamed_in_children) return false;
     char program[512];
     int32_t pid = (int32_t)na_sys0(SYS_getpid);
     uint64_t start_unix_ns = na_rec_clock_ns(CLOCK_REALTIME);
     na_header_program(program, sizeof program);
     if (!in_child) na_rec = (na_recorder_t){.fd = -1}; /* there it is, and is being looked at */
-    na_rec.unnamed = config.unnamed;
-    if (!na_writer_open(pattern, pid, start_unix_ns, program)) return false;
-    na_rec.sampling = config.mode == NA_PROFILE_SAMPLE;
-    na_rec.tracing = config.mode == NA_PROFILE_TRACE;
-    na_rec.interval = (double)config.sample_interval;
-    na_rec.mapped = config.mapped;
-    na_rec.records = config.records;
-    na_rec.mapped_on = config.mapped_on;
-    na_rec.threads_most = config.threads_most;
+    na_rec.unnamed = record_config.unnamed;
+    if (!na_writer_open(record_pattern, pid, start_unix_ns, program)) return false;
+    na_rec.sampling = record_config.mode == NA_PROFILE_SAMPLE;
+    na_rec.tracing = record_config.mode == NA_PROFILE_TRACE;
+    na_rec.interval = (double)record_config.sample_interval;
+    na_rec.mapped = record_config.mapped;
+    na_rec.records = record_config.records;
+    na_rec.mapped_on = record_config.mapped_on;
+    na_rec.threads_most = record_config.threads_most;
     if (na_rec.threads_most != NULL) na_rec.threads_most(true);
-    na_rec.record_of = config.record_of;
-    na_rec.own_limit = config.own_limit;
-    na_rec.free_sites = config.free_sites && !na_rec.sampling;
+    na_rec.record_of = record_config.record_of;
+    na_rec.own_limit = record_config.own_limit;
+    na_rec.free_sites = record_config.free_sites && !na_rec.sampling;
     na_rec.tsc = na_rec_tsc_is_steady();
     na_rec.next_thread = na_rec.next_module = 1;
     na_header_fill(&(na_header_facts_t){.pid = pid,
-                                        .other_malloc = config.other_malloc,
+                                        .other_malloc = record_config.other_malloc,
                                         .start_unix_ns = start_unix_ns,
                                         .parent_pid = parent_pid,
                                         .parent_start = parent_start});
@@ -95,20 +95,20 @@ static bool begin_recording(bool in_child) {
         na_writer_abandon();
         return false;
     }
-    if (na_rec.tracing) na_trace_writer_start(&config);
+    if (na_rec.tracing) na_trace_writer_start(&record_config);
     na_timeline_start();
     na_series_start();
-    na_resident_start(!config.trace_no_thread);
+    na_resident_start(!record_config.trace_no_thread);
     na_maps_start();
-    na_spans_start(&config);
-    na_ruled_start(&config);
+    na_spans_start(&record_config);
+    na_ruled_start(&record_config);
     na_header_environment();
     na_pools_start();
-    na_session_start(&config, ++sessions);
-    if (in_child) na_origins_start(&config);
-    na_python_begin(config.python);
+    na_session_start(&record_config, ++sessions);
+    if (in_child) na_origins_start(&record_config);
+    na_python_begin(record_config.python);
     know_rate();
-    na_access_start(&config, in_child);
+    na_access_start(&record_config, in_child);
     na_header_seal();
     if (unwinder_ready)
         na_unwind_after_fork();
@@ -132,7 +132,8 @@ static void make_sentinel(void) {
 }
 
 static void next_epoch(void) {
-    if (na_profile_epoch == NA_EPOCH_LAST && config.age_records != NULL) config.age_records();
+    if (na_profile_epoch == NA_EPOCH_LAST && record_config.age_records != NULL)
+        record_config.age_records();
     na_profile_epoch = na_profile_epoch == NA_EPOCH_LAST ? 1 : (uint8_t)(na_profile_epoch + 1);
 }
 
@@ -164,8 +165,8 @@ void na_rec_became_child(void) {
     na_lock_reset(&starting);
     next_epoch();
     sessions = 0;
-    config.from_start = false;
-    config.missed = 0;
+    record_config.from_start = false;
+    record_config.missed = 0;
     atomic_store(&need_start, true);
     atomic_store_explicit(na_rec_sentinel, NA_REC_OPEN, memory_order_release);
 }
@@ -193,7 +194,7 @@ void na_rec_begin_no_more(void) {
 void na_rec_find_child(void) {
     uint32_t unknown = 0;
     if (atomic_compare_exchange_strong(na_rec_sentinel, &unknown, NA_REC_TURNING)) {
-        if (config.forget_threads != NULL) config.forget_threads();
+        if (record_config.forget_threads != NULL) record_config.forget_threads();
         na_rec_became_child();
     }
     while (atomic_load(na_rec_sentinel) == NA_REC_TURNING)
@@ -204,7 +205,7 @@ void na_rec_lost_inside(void) {
     if (!na_rthread_own && na_rec_is_open()) na_rec_lose(&na_rec.header->lost_events, 1);
 }
 
-static void finish(void) {
+static void finish_profile(void) {
     if (na_rec.unnamed) return;
     na_timeline_threads();
     na_access_finish();
@@ -236,16 +237,16 @@ void na_rec_close(void) {
     if (was_closed()) return;
     na_spans_walk();
     na_ruled_write();
-    finish();
+    finish_profile();
 }
 
 const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     static bool used; /* the first epoch */
-    config = *c;
-    if (config.mode == NA_PROFILE_SAMPLE && config.sample_interval == 0)
-        config.sample_interval = 512 << 10;
-    na_rec_copy(pattern, sizeof pattern, c->file != NULL ? c->file : "");
-    config.file = pattern;
+    record_config = *c;
+    if (record_config.mode == NA_PROFILE_SAMPLE && record_config.sample_interval == 0)
+        record_config.sample_interval = 512 << 10;
+    na_rec_copy(record_pattern, sizeof record_pattern, c->file != NULL ? c->file : "");
+    record_config.file = record_pattern;
     na_where_begin(c->named_by_call);
     parent_pid = 0;
     parent_start = 0;
@@ -259,16 +260,17 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     if (!begin_recording(false)) return NULL;
     na_rec_hooks_set();
     if (na_rec_sentinel == &always) make_sentinel();
-    if (config.mode == NA_PROFILE_TRACE) {
-        na_trace_configure(&config);
+    if (record_config.mode == NA_PROFILE_TRACE) {
+        na_trace_configure(&record_config);
         na_trace_hooks_set();
         return na_access_hooks(&na_trace_hooks);
     }
-    bool sampling = config.mode == NA_PROFILE_SAMPLE;
-    na_rec_hooks.sample_interval = sampling ? config.sample_interval : 0;
+    bool sampling = record_config.mode == NA_PROFILE_SAMPLE;
+    na_rec_hooks.sample_interval = sampling ? record_config.sample_interval : 0;
     na_rec_hooks.on_alloc = sampling ? na_site_on_sampled_alloc : na_site_on_alloc;
     na_rec_hooks.on_free = sampling ? na_site_on_sampled_free : na_site_on_free;
-    bool usual = !sampling && !config.free_sites && na_rec.tsc && na_traced_sites_alloc != NULL;
+    bool usual =
+        !sampling && !record_config.free_sites && na_rec.tsc && na_traced_sites_alloc != NULL;
     na_rec_hooks.traced_alloc = usual ? na_traced_sites_alloc : NULL;
     na_rec_hooks.traced_free = usual ? na_traced_sites_free : NULL;
     return na_access_hooks(&na_rec_hooks);
@@ -290,7 +292,7 @@ static void complete(void) {
             if (t->owner != 0) na_trace_ended(t);
     na_spans_walk();
     na_ruled_write();
-    finish();
+    finish_profile();
 }
 
 void na_profile_stop(bool quiet) {

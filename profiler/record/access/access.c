@@ -18,23 +18,23 @@
 #define SLICE     100000u /* ns that this thread asks for at a time */
 #define PREFERRED (-10)   /* its nice value, where it may */
 
-static na_profile_config_t config;
-const na_profile_config_t *na_access_config = &config;
+static na_profile_config_t access_config;
+const na_profile_config_t *na_access_config = &access_config;
 na_nprof_access_source_t *na_access_entry;
 uint8_t na_access_entry_id;
 
 static na_access_source_t sources[SOURCES]; /* from the first profile with accesses on */
 static const na_access_source_t *in_use;
-static bool with_accesses;      /* this profile is to have accesses */
-static bool wanted;             /* and its thread is still to be made */
-static bool said;               /* that there is none, once a process */
-static _Atomic uint32_t ending; /* futex word */
+static bool with_accesses;              /* this profile is to have accesses */
+static bool thread_wanted;              /* and its thread is still to be made */
+static bool said;                       /* that there is none, once a process */
+static _Atomic uint32_t recording_ends; /* futex word */
 
 /* The thread touches nothing of the profile until it has taken WAITS to WORKS. Who ends a profile
  * that is as young as that takes it to NONE, and does not wait for it: it may outlive the profile,
  * and then have the next one's WAITS; who comes second finds that, and ends. */
 enum { NONE, WAITS, WORKS };
-static _Atomic uint32_t thread_state; /* futex word */
+static _Atomic uint32_t recorder_state; /* futex word */
 
 /* ---- small things ---- */
 
@@ -74,12 +74,12 @@ unsigned na_access_kernel(void) {
 }
 
 bool na_access_sleep(uint64_t until) {
-    while (atomic_load_explicit(&ending, memory_order_acquire) == 0) {
+    while (atomic_load_explicit(&recording_ends, memory_order_acquire) == 0) {
         uint64_t now = na_access_mono();
         if (now >= until) return true;
         struct timespec limit = {.tv_sec = (time_t)((until - now) / 1000000000U),
                                  .tv_nsec = (long)((until - now) % 1000000000U)};
-        na_sys6(SYS_futex, (long)&ending, FUTEX_WAIT_PRIVATE, 0, (long)&limit, 0, 0);
+        na_sys6(SYS_futex, (long)&recording_ends, FUTEX_WAIT_PRIVATE, 0, (long)&limit, 0, 0);
     }
     return false;
 }
@@ -92,7 +92,7 @@ static void entry_for(const na_access_source_t *source, const char *why) {
     na_access_store_sources(false);
 }
 
-static void say(const char *line) {
+static void say_line(const char *line) {
     size_t n = 0;
     while (line[n] != 0)
         n++;
@@ -101,7 +101,7 @@ static void say(const char *line) {
 
 /* "numalloc: no accesses; kmod-ibs: ...; pebs: ...": that which of them was chosen, and why not a
  * better one, is in the file (numalloc-dump's summary), not on a stream that programs read. */
-static void say_none(const char *reasons) {
+static void say_no_source(const char *reasons) {
     static char line[2048];
     if (said) return;
     said = true;
@@ -112,10 +112,10 @@ static void say_none(const char *reasons) {
             line[n++] = *p;
     line[n++] = '\n';
     line[n] = 0;
-    say(line);
+    say_line(line);
 }
 
-static const char *name_of(const na_access_source_t *source) {
+static const char *source_name(const na_access_source_t *source) {
     static const char names[][12] = {"",           "kmod-ibs", "perf-ibs", "pebs",
                                      "watch",      "numa",     "fault",    "kmod-fault",
                                      "kmod-watch", "kmod-sim", "spe"};
@@ -136,7 +136,7 @@ static void list_sources(void) {
     sources[8] = na_access_kmod_sim();
 }
 
-static void choose(void) {
+static void choose_source(void) {
     static char reasons[1600];
     char why[NA_WHY];
     size_t n = 0;
@@ -144,7 +144,8 @@ static void choose(void) {
     uint8_t id = 0;
     for (size_t i = 0; i < SOURCES && in_use == NULL; i++) {
         const na_access_source_t *source = &sources[i];
-        if (config.access == NA_ACCESS_AUTO ? !source->automatic : source->choice != config.access)
+        if (access_config.access == NA_ACCESS_AUTO ? !source->automatic
+                                                   : source->choice != access_config.access)
             continue;
         why[0] = 0;
         id++;
@@ -152,27 +153,27 @@ static void choose(void) {
         if (na_access_entry == NULL) return;
         na_access_entry_id = id;
         na_access_entry->start_ns = na_access_since(na_access_mono());
-        if (source->start(config.access_period, why)) {
+        if (source->start(access_config.access_period, why)) {
             na_rec_copy(na_access_entry->why, sizeof na_access_entry->why, why);
             __atomic_fetch_or(&na_access_entry->flags, NA_NPROF_ACCESS_USED, __ATOMIC_RELEASE);
             in_use = source;
             break;
         }
         na_rec_copy(na_access_entry->why, sizeof na_access_entry->why, why);
-        const char *const parts[] = {"; ", name_of(source), ": ", why};
+        const char *const parts[] = {"; ", source_name(source), ": ", why};
         for (size_t k = 0; k < 4; k++)
             for (const char *p = parts[k]; *p != 0 && n < sizeof reasons - 1; p++)
                 reasons[n++] = *p;
         reasons[n] = 0;
     }
-    if (in_use == NULL) say_none(reasons);
+    if (in_use == NULL) say_no_source(reasons);
 }
 
 /* For all that would have been tried. */
 static void entries_for_all(const char *why) {
     for (size_t i = 0; i < SOURCES; i++)
-        if (config.access == NA_ACCESS_AUTO ? sources[i].automatic
-                                            : sources[i].choice == config.access)
+        if (access_config.access == NA_ACCESS_AUTO ? sources[i].automatic
+                                                   : sources[i].choice == access_config.access)
             entry_for(&sources[i], why);
 }
 
@@ -210,7 +211,7 @@ static void ask_for_turns(void) {
 }
 
 static bool change_state(uint32_t from, uint32_t to) {
-    return atomic_compare_exchange_strong(&thread_state, &from, to);
+    return atomic_compare_exchange_strong(&recorder_state, &from, to);
 }
 
 static void watch_over(void) {
@@ -234,7 +235,7 @@ static void watch_over(void) {
     in_use = NULL;
 }
 
-static void *work(void *unused) {
+static void *record_accesses(void *unused) {
     (void)unused;
     na_rthread_inside = na_rthread_own = true;
     if (!na_access_sleep(na_access_mono() + FIRST_LOOK_NS) || !change_state(WAITS, WORKS))
@@ -242,27 +243,27 @@ static void *work(void *unused) {
     ask_for_turns();
     if (na_access_store_start()) {
         atomic_store(&na_access_on, true);
-        choose();
+        choose_source();
         if (in_use == NULL) atomic_store(&na_access_on, false); /* nobody will ask for lives */
         watch_over();
     } else {
-        say("numalloc: no accesses: no memory for their tables; raise ulimit -v\n");
+        say_line("numalloc: no accesses: no memory for their tables; raise ulimit -v\n");
     }
-    atomic_store(&thread_state, NONE); /* nothing of the profile is touched any more */
-    na_os_futex_wake((const uint32_t *)&thread_state, INT32_MAX);
+    atomic_store(&recorder_state, NONE); /* nothing of the profile is touched any more */
+    na_os_futex_wake((const uint32_t *)&recorder_state, INT32_MAX);
     return NULL;
 }
 
 void na_access_thread(void) {
-    if (!wanted || atomic_load(&thread_state) != NONE) return;
+    if (!thread_wanted || atomic_load(&recorder_state) != NONE) return;
     bool inside = na_rthread_inside, own = na_rthread_own;
     na_rthread_inside = na_rthread_own = true;
-    atomic_store(&thread_state, WAITS);
-    if (!na_thread_start(work)) {
+    atomic_store(&recorder_state, WAITS);
+    if (!na_thread_start(record_accesses)) {
         change_state(WAITS, NONE);
-        say("numalloc: no accesses: the system refuses one more thread; raise ulimit -u\n");
+        say_line("numalloc: no accesses: the system refuses one more thread; raise ulimit -u\n");
     }
-    wanted = false;
+    thread_wanted = false;
     na_rthread_inside = inside;
     na_rthread_own = own;
 }
@@ -278,63 +279,63 @@ static void note_block(const na_record_t *record, const void *block, size_t usab
         na_access_death(block, usable, record);
 }
 
-static void on_free(void **prof, const na_record_t *record, void *block, size_t usable,
-                    na_release_t how, const void *moved_to) {
+static void on_access_free(void **prof, const na_record_t *record, void *block, size_t usable,
+                           na_release_t how, const void *moved_to) {
     note_block(record, block, usable);
     base->on_free(prof, record, block, usable, how, moved_to);
 }
 
-static void on_resize(void **prof, na_record_t *record, const void *old_block, void *block,
-                      size_t old_usable, size_t requested, size_t usable) {
+static void on_access_resize(void **prof, na_record_t *record, const void *old_block, void *block,
+                             size_t old_usable, size_t requested, size_t usable) {
     note_block(record, old_block, old_usable);
     base->on_resize(prof, record, old_block, block, old_usable, requested, usable);
 }
 
 const na_hooks_t *na_access_hooks(const na_hooks_t *hooks) {
-    if (config.access == NA_ACCESS_OFF) return hooks;
+    if (access_config.access == NA_ACCESS_OFF) return hooks;
     base = hooks;
     noting = *hooks;
     if (hooks->traced_free != NULL) noting.traced_free = na_traced_noted_free;
-    noting.on_free = on_free;
-    noting.on_resize = on_resize;
+    noting.on_free = on_access_free;
+    noting.on_resize = on_access_resize;
     return &noting;
 }
 
 /* ---- beginning and end ---- */
 
 void na_access_start(const na_profile_config_t *c, bool in_child) {
-    config = *c;
-    with_accesses = wanted = config.access != NA_ACCESS_OFF;
+    access_config = *c;
+    with_accesses = thread_wanted = access_config.access != NA_ACCESS_OFF;
     in_use = NULL;
     na_access_entry = NULL;
     atomic_store(&na_access_on, false);
-    atomic_store(&ending, 0);
-    na_pool_blocks_start(wanted && !in_child);
-    if (!wanted) return;
+    atomic_store(&recording_ends, 0);
+    na_pool_blocks_start(thread_wanted && !in_child);
+    if (!thread_wanted) return;
     list_sources();
     na_access_store_init();
     if (in_child) {
         entries_for_all("a forked child is given no thread; begin a profile in it with "
                         "numalloc_profile_start, or execute the program again");
-        wanted = false;
+        thread_wanted = false;
     }
 }
 
 void na_access_finish(void) {
     atomic_store(&na_access_on, false);
     if (!with_accesses) return;
-    atomic_store(&ending, 1);
+    atomic_store(&recording_ends, 1);
     if (change_state(WAITS, NONE)) {
         entries_for_all("the process ended before it was looked at");
     } else {
-        na_os_futex_wake((const uint32_t *)&ending, INT32_MAX);
-        while (atomic_load(&thread_state) == WORKS)
-            na_os_futex_wait((const uint32_t *)&thread_state, WORKS);
+        na_os_futex_wake((const uint32_t *)&recording_ends, INT32_MAX);
+        while (atomic_load(&recorder_state) == WORKS)
+            na_os_futex_wait((const uint32_t *)&recorder_state, WORKS);
     }
-    if (wanted) /* nobody came to make the thread */
+    if (thread_wanted) /* nobody came to make the thread */
         entries_for_all("the profile began where no thread can be made (by signal, time or "
                         "file); begin it with the program, or by numalloc_profile_start");
-    with_accesses = wanted = false;
+    with_accesses = thread_wanted = false;
 }
 
 void na_access_hold(void) {
@@ -349,6 +350,6 @@ void na_access_became_child(void) {
     atomic_store(&na_access_on, false);
     if (in_use != NULL) in_use->forget();
     in_use = NULL;
-    with_accesses = wanted = false;
-    atomic_store(&thread_state, NONE);
+    with_accesses = thread_wanted = false;
+    atomic_store(&recorder_state, NONE);
 }

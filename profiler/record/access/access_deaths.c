@@ -46,7 +46,7 @@ typedef struct ring {
 
 _Atomic bool na_access_on;
 
-static ring_t sets[1u << SET_BITS], large, watched;
+static ring_t sets[1u << SET_BITS], large_ring, watched;
 static entry_t *older;
 static _Atomic uint32_t *deaths; /* of a bucket */
 na_deaths_asked_t na_deaths_asked;
@@ -60,17 +60,17 @@ bool na_deaths_start(void) {
     older = na_own_alloc(bytes, bytes / 4);
     bytes = (uint64_t)sizeof *deaths << BUCKET_BITS;
     deaths = na_own_alloc(bytes, bytes);
-    large = (ring_t){.entries = na_own_alloc(LARGE_LIVES * sizeof(entry_t), 4096),
-                     .mask = LARGE_LIVES - 1};
+    large_ring = (ring_t){.entries = na_own_alloc(LARGE_LIVES * sizeof(entry_t), 4096),
+                          .mask = LARGE_LIVES - 1};
     watched = (ring_t){.entries = na_own_alloc(WATCHED_LIVES * sizeof(entry_t), 4096),
                        .mask = WATCHED_LIVES - 1};
     na_deaths_watch(0, 0);
     atomic_store(&na_deaths_asked.only_watched, false);
-    return lives != NULL && older != NULL && deaths != NULL && large.entries != NULL &&
+    return lives != NULL && older != NULL && deaths != NULL && large_ring.entries != NULL &&
            watched.entries != NULL;
 }
 
-static uint32_t bucket_of(uintptr_t base) {
+static uint32_t death_bucket(uintptr_t base) {
     return (uint32_t)(((uint64_t)base >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BUCKET_BITS));
 }
 
@@ -132,9 +132,9 @@ void na_access_death(const void *block, uint64_t usable, const na_record_t *reco
     if (is_watched) push_life(&watched, &life);
     if (!rest) return;
     if (usable > LARGE) {
-        push_life(&large, &life);
+        push_life(&large_ring, &life);
     } else {
-        uint32_t bucket = bucket_of(life.base);
+        uint32_t bucket = death_bucket(life.base);
         push_cheaply(set_of(bucket), &life);
         uint32_t nth = atomic_load_explicit(&deaths[bucket], memory_order_relaxed) + 1;
         atomic_store_explicit(&deaths[bucket], nth, memory_order_relaxed);
@@ -163,14 +163,14 @@ void na_deaths_watch(uintptr_t first, uintptr_t second) {
 #define MASK NA_RECORD_TIME_MASK
 
 /* How long after `b` time `a` is; 0: not after. */
-static uint64_t after(uint64_t a, uint64_t b) {
+static uint64_t sequence_after(uint64_t a, uint64_t b) {
     uint64_t d = (a - b) & MASK;
     return d >> (NA_RECORD_TIME_BITS - 1) == 0 ? d : 0;
 }
 
 uint64_t na_life_off(const na_life_t *life, uint64_t ages) {
-    uint64_t early = after(life->record.birth, ages);
-    uint64_t late = life->death == NA_LIFE_LASTS ? 0 : after(ages, life->death);
+    uint64_t early = sequence_after(life->record.birth, ages);
+    uint64_t late = life->death == NA_LIFE_LASTS ? 0 : sequence_after(ages, life->death);
     return early > late ? early : late;
 }
 
@@ -203,13 +203,13 @@ bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t s
                     na_life_t *life) {
     search_t s = {.address = address, .ages = ages, .off = slack, .best = life};
     if (base != 0) {
-        uint32_t bucket = bucket_of(base);
+        uint32_t bucket = death_bucket(base);
         look_through(&s, set_of(bucket));
         for (unsigned i = 0; i < OLDER && s.off != 0; i++)
             consider_life(&s, &older[bucket * OLDER + i]);
     }
     if (s.off != 0 && na_deaths_watches(address)) look_through(&s, &watched);
-    if (s.off != 0) look_through(&s, &large);
+    if (s.off != 0) look_through(&s, &large_ring);
     return s.off < slack;
 }
 
@@ -229,8 +229,8 @@ static bool is_alike(const na_life_t *a, const na_life_t *b) {
 static void consider_around(around_t *a, const na_life_t *life, bool late) {
     if (late && a->late.usable == 0) a->late = *life;
     if (late && !is_alike(life, &a->late)) a->other = true;
-    uint64_t until = after(life->record.birth, a->ages);
-    uint64_t since = life->death == NA_LIFE_LASTS ? 0 : after(a->ages, life->death);
+    uint64_t until = sequence_after(life->record.birth, a->ages);
+    uint64_t since = life->death == NA_LIFE_LASTS ? 0 : sequence_after(a->ages, life->death);
     if (since != 0 && since < a->since_death) {
         a->since_death = since;
         a->before = *life;
@@ -251,7 +251,7 @@ static void consider_entry(around_t *a, entry_t *e, bool late) {
 bool na_deaths_around(uintptr_t base, const na_life_t *now, uint64_t ages, na_life_t *life) {
     around_t a = {.base = base, .ages = ages, .since_death = UINT64_MAX, .until_birth = UINT64_MAX};
     if (now != NULL) consider_around(&a, now, true);
-    uint32_t bucket = bucket_of(base);
+    uint32_t bucket = death_bucket(base);
     ring_t *set = set_of(bucket);
     for (unsigned i = 0; i < SET_LIVES && !a.other; i++)
         consider_entry(&a, &set->entries[i], true);

@@ -12,7 +12,7 @@ struct entry { /* linux_dirent64 */
 };
 
 /* The number behind the prefix; false: the name is another. */
-static bool number_of(const char *name, const char *prefix, uint32_t *number) {
+static bool entry_number(const char *name, const char *prefix, uint32_t *number) {
     while (*prefix != 0)
         if (*name++ != *prefix++) return false;
     if (*name < '0' || *name > '9') return false;
@@ -32,7 +32,7 @@ long na_access_each_number(const char *path, const char *prefix,
         for (long at = 0; at < n;) {
             const struct entry *e = (const struct entry *)(const void *)(buffer + at);
             uint32_t number;
-            if (number_of(e->name, prefix, &number)) each(argument, number);
+            if (entry_number(e->name, prefix, &number)) each(argument, number);
             at += e->length;
         }
     }

@@ -17,17 +17,17 @@ typedef struct now {
     bool seen;
 } now_t;
 
-static na_access_table_t table;
+static na_access_table_t mapping_table;
 static now_t *current; /* by address */
-static uint32_t count;
+static uint32_t mapping_count;
 static char *buffer;
 
 bool na_amaps_start(void) {
-    table = (na_access_table_t){.type = NA_NPROF_ACCESS_MAPPINGS,
-                                .size = sizeof(na_nprof_access_mapping_t),
-                                .next_id = 1,
-                                .chunk_bytes = 64u << 10};
-    count = 0;
+    mapping_table = (na_access_table_t){.type = NA_NPROF_ACCESS_MAPPINGS,
+                                        .size = sizeof(na_nprof_access_mapping_t),
+                                        .next_id = 1,
+                                        .chunk_bytes = 64u << 10};
+    mapping_count = 0;
     current = na_own_alloc(MOST * sizeof *current, 4096);
     buffer = na_own_alloc(BUFFER, BUFFER);
     return current != NULL && buffer != NULL;
@@ -35,7 +35,7 @@ bool na_amaps_start(void) {
 
 /* ---- a line: "start-end rwxp offset major:minor inode   path" ---- */
 
-static uint64_t hexadecimal(const char **p) {
+static uint64_t parse_address(const char **p) {
     uint64_t v = 0;
     for (;; ++*p) {
         char c = **p;
@@ -53,21 +53,21 @@ static void skip(const char **p) {
         ++*p;
 }
 
-static bool parse(const char *p, na_nprof_access_mapping_t *m, const char **path) {
-    m->start = hexadecimal(&p);
+static bool parse_mapping(const char *p, na_nprof_access_mapping_t *m, const char **path) {
+    m->start = parse_address(&p);
     if (*p++ != '-') return false;
-    m->end = hexadecimal(&p);
+    m->end = parse_address(&p);
     skip(&p);
     m->flags =
         (p[0] == 'r' ? NA_NPROF_MAPPING_READ : 0) | (p[1] == 'w' ? NA_NPROF_MAPPING_WRITE : 0) |
         (p[2] == 'x' ? NA_NPROF_MAPPING_EXECUTE : 0) | (p[3] == 's' ? NA_NPROF_MAPPING_SHARED : 0);
     p += 4;
     skip(&p);
-    m->offset = hexadecimal(&p);
+    m->offset = parse_address(&p);
     skip(&p);
-    uint64_t major = hexadecimal(&p);
+    uint64_t major = parse_address(&p);
     if (*p++ != ':') return false;
-    m->dev = major << 20 | hexadecimal(&p);
+    m->dev = major << 20 | parse_address(&p);
     skip(&p);
     for (; *p >= '0' && *p <= '9'; p++)
         m->inode = m->inode * 10 + (uint64_t)(*p - '0');
@@ -79,8 +79,8 @@ static bool parse(const char *p, na_nprof_access_mapping_t *m, const char **path
 /* ---- the list ---- */
 
 /* Index of the last one that begins at or before `address`, or count. */
-static uint32_t place_of(uint64_t address) {
-    uint32_t low = 0, high = count;
+static uint32_t mapping_place(uint64_t address) {
+    uint32_t low = 0, high = mapping_count;
     while (low < high) {
         uint32_t mid = (low + high) / 2;
         if (current[mid].start <= address)
@@ -88,7 +88,7 @@ static uint32_t place_of(uint64_t address) {
         else
             high = mid;
     }
-    return low == 0 ? count : low - 1;
+    return low == 0 ? mapping_count : low - 1;
 }
 
 static bool same_text(const char *a, const char *b) {
@@ -111,8 +111,8 @@ static bool is_elf(const char *path) {
 
 /* What lies right below is a writable part of an ELF file: this is its .bss. */
 static bool follows_data(uint64_t start) {
-    uint32_t at = place_of(start - 1);
-    if (at == count) return false;
+    uint32_t at = mapping_place(start - 1);
+    if (at == mapping_count) return false;
     const na_nprof_access_mapping_t *below = current[at].entry;
     return below->end == start && below->inode != 0 && (below->flags & NA_NPROF_MAPPING_ELF) != 0 &&
            (below->flags & NA_NPROF_MAPPING_WRITE) != 0;
@@ -144,18 +144,19 @@ static void ask_again(na_nprof_access_mapping_t *e) {
     if (since - e->from_ns < YOUNG) ask_stack(e, since);
 }
 
-static void insert(const now_t *n) {
-    uint32_t at = place_of(n->start);
-    at = at == count ? 0 : at + 1;
-    for (uint32_t i = count; i > at; i--)
+static void insert_mapping(const now_t *n) {
+    uint32_t at = mapping_place(n->start);
+    at = at == mapping_count ? 0 : at + 1;
+    for (uint32_t i = mapping_count; i > at; i--)
         current[i] = current[i - 1];
     current[at] = *n;
-    count++;
+    mapping_count++;
 }
 
-static void add_mapping(const na_nprof_access_mapping_t *m, const char *path, uint64_t mono_ns) {
-    uint32_t at = place_of(m->start);
-    na_nprof_access_mapping_t *known = at < count ? current[at].entry : NULL;
+static void add_new_mapping(const na_nprof_access_mapping_t *m, const char *path,
+                            uint64_t mono_ns) {
+    uint32_t at = mapping_place(m->start);
+    na_nprof_access_mapping_t *known = at < mapping_count ? current[at].entry : NULL;
     uint32_t rights = NA_NPROF_MAPPING_READ | NA_NPROF_MAPPING_WRITE | NA_NPROF_MAPPING_EXECUTE |
                       NA_NPROF_MAPPING_SHARED;
     if (known != NULL && known->start == m->start && (known->flags & rights) == m->flags &&
@@ -167,8 +168,8 @@ static void add_mapping(const na_nprof_access_mapping_t *m, const char *path, ui
         na_nprof_seal(known, sizeof *known);
         return;
     }
-    if (count >= MOST) return;
-    na_nprof_access_mapping_t *e = na_access_table_next(&table);
+    if (mapping_count >= MOST) return;
+    na_nprof_access_mapping_t *e = na_access_table_next(&mapping_table);
     if (e == NULL) return;
     uint64_t since = na_access_since(mono_ns);
     *e = *m;
@@ -193,7 +194,7 @@ static void add_mapping(const na_nprof_access_mapping_t *m, const char *path, ui
             ask_stack(e, since);
         }
     }
-    insert(&(now_t){m->start, e, na_access_table_commit(&table), true});
+    insert_mapping(&(now_t){m->start, e, na_access_table_commit(&mapping_table), true});
 }
 
 /* The buffer's whole lines; returns how many bytes those were. */
@@ -204,10 +205,10 @@ static size_t take_lines(size_t filled, uint64_t mono_ns) {
         buffer[at] = 0;
         na_nprof_access_mapping_t m = {0};
         const char *path;
-        if (parse(buffer + done, &m, &path) &&
+        if (parse_mapping(buffer + done, &m, &path) &&
             (m.flags &
              (NA_NPROF_MAPPING_READ | NA_NPROF_MAPPING_WRITE | NA_NPROF_MAPPING_EXECUTE)) != 0)
-            add_mapping(&m, path, mono_ns);
+            add_new_mapping(&m, path, mono_ns);
         done = at + 1;
     }
     return done;
@@ -216,7 +217,7 @@ static size_t take_lines(size_t filled, uint64_t mono_ns) {
 void na_amaps_read(uint64_t mono_ns) {
     long fd = na_sys4(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0) return; /* no /proc: everything outside of the heap stays unknown */
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < mapping_count; i++)
         current[i].seen = false;
     size_t filled = 0;
     for (;;) {
@@ -231,7 +232,7 @@ void na_amaps_read(uint64_t mono_ns) {
     }
     na_sys1(SYS_close, fd);
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < mapping_count; i++) {
         na_nprof_access_mapping_t *e = current[i].entry;
         if (current[i].seen) {
             current[kept++] = current[i];
@@ -241,19 +242,19 @@ void na_amaps_read(uint64_t mono_ns) {
         __atomic_store_n(&e->to_ns, na_access_since(mono_ns), __ATOMIC_RELAXED);
         na_nprof_seal(e, sizeof *e);
     }
-    count = kept;
+    mapping_count = kept;
 }
 
 const na_nprof_access_mapping_t *na_amaps_find(uintptr_t address, uint32_t *id) {
-    uint32_t at = place_of(address);
-    if (at == count || address >= current[at].entry->end) return NULL;
+    uint32_t at = mapping_place(address);
+    if (at == mapping_count || address >= current[at].entry->end) return NULL;
     *id = current[at].id;
     ask_again(current[at].entry);
     return current[at].entry;
 }
 
 const na_nprof_access_mapping_t *na_amaps_heap(uint32_t index) {
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < mapping_count; i++)
         if ((current[i].entry->flags & NA_NPROF_MAPPING_ALLOCATOR) != 0 && index-- == 0)
             return current[i].entry;
     return NULL;

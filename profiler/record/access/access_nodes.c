@@ -2,13 +2,13 @@
 #include "alloc/machine/topology.h"
 #include "profiler/record/access/access_priv.h"
 
-static bool digit(char c) {
+static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
 static uint64_t list_number(const char **p) {
     uint64_t v = 0;
-    for (; digit(**p); ++*p)
+    for (; is_digit(**p); ++*p)
         v = v * 10 + (uint64_t)(**p - '0');
     return v;
 }
@@ -17,7 +17,7 @@ static uint64_t list_number(const char **p) {
 static uint32_t count_list(const char *p, void (*each)(void *arg, uint32_t index, unsigned id),
                            void *arg) {
     uint32_t count = 0;
-    while (digit(*p)) {
+    while (is_digit(*p)) {
         uint64_t first = list_number(&p), last = first;
         if (*p == '-') {
             p++;
@@ -67,7 +67,7 @@ void na_node_facts(unsigned node, na_nprof_access_node_t *facts) {
     row_t row = {.facts = facts};
     na_topology_path(path, sizeof path, node, "/distance");
     if (na_os_read_file(path, text, sizeof text) > 0) {
-        for (const char *p = text; digit(*p) && row.count < sizeof row.distance;) {
+        for (const char *p = text; is_digit(*p) && row.count < sizeof row.distance;) {
             row.distance[row.count++] = (uint8_t)list_number(&p);
             while (*p == ' ')
                 p++;

@@ -45,17 +45,17 @@ void na_pool_blocks_start(bool wanted) {
 
 /* ---- keys ---- */
 
-static unsigned level_of(uint64_t size) {
+static unsigned size_level(uint64_t size) {
     unsigned level = size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1);
     return level < LEAST_LEVEL ? LEAST_LEVEL : level > 62 ? 62 : level;
 }
 
 /* Never 0, and of one (level, granule) only: granules have fewer than 58 bits. */
-static uint64_t key_of(unsigned level, uint64_t granule) {
+static uint64_t granule_key(unsigned level, uint64_t granule) {
     return (uint64_t)level << 58 ^ granule;
 }
 
-static uint64_t hash_of(uint64_t key) {
+static uint64_t hash_of_granule(uint64_t key) {
     uint64_t z = key * UINT64_C(0x9e3779b97f4a7c15);
     return (z ^ z >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 20;
 }
@@ -68,10 +68,10 @@ static bool block_covers(uintptr_t base, uint64_t size, uintptr_t address) {
 /* ---- live blocks ---- */
 
 static uint64_t block_home(const na_pool_blocks_t *blocks, const block_t *b) {
-    return hash_of(key_of((unsigned)b->level, b->base >> b->level)) & blocks->mask;
+    return hash_of_granule(granule_key((unsigned)b->level, b->base >> b->level)) & blocks->mask;
 }
 
-static void put_block(na_pool_blocks_t *blocks, const block_t *block) {
+static void put_pool_block(na_pool_blocks_t *blocks, const block_t *block) {
     uint64_t i = block_home(blocks, block);
     while (blocks->items[i].base != 0)
         i = (i + 1) & blocks->mask;
@@ -88,7 +88,7 @@ static bool make_room_for_block(na_pool_blocks_t *blocks) {
     blocks->items = items;
     blocks->mask = length - 1;
     for (uint64_t i = 0; i < n; i++)
-        if (old[i].base != 0) put_block(blocks, &old[i]);
+        if (old[i].base != 0) put_pool_block(blocks, &old[i]);
     if (old != NULL) na_own_give_back(old, n * sizeof *old);
     return true;
 }
@@ -108,8 +108,8 @@ static void take_out_block(na_pool_blocks_t *blocks, uint64_t hole) {
 
 bool na_pool_block_begins(na_pool_blocks_t *blocks, const na_life_t *life) {
     if (!make_room_for_block(blocks)) return false;
-    unsigned level = level_of(life->usable);
-    put_block(blocks, &(block_t){life->base, life->usable, life->record, level});
+    unsigned level = size_level(life->usable);
+    put_pool_block(blocks, &(block_t){life->base, life->usable, life->record, level});
     blocks->used++;
     blocks->levels |= UINT64_C(1) << level;
     return true;
@@ -118,7 +118,7 @@ bool na_pool_block_begins(na_pool_blocks_t *blocks, const na_life_t *life) {
 /* ---- lives that have ended ---- */
 
 static bucket_t *bucket_at(bucket_t *buckets, uint64_t key) {
-    return &buckets[hash_of(key) & ((1u << BUCKET_BITS) - 1)];
+    return &buckets[hash_of_granule(key) & ((1u << BUCKET_BITS) - 1)];
 }
 
 static bucket_t *make_buckets(void) {
@@ -137,19 +137,19 @@ static bucket_t *make_buckets(void) {
     return buckets;
 }
 
-static void remember(const na_life_t *life, uint32_t pool) {
+static void remember_pool(const na_life_t *life, uint32_t pool) {
     bool is_watched = na_deaths_is_watched(life->base, life->usable);
     if (!is_watched && !na_deaths_all()) return;
     bucket_t *buckets = make_buckets();
     if (buckets == NULL) return;
-    unsigned level = level_of(life->usable);
-    uint64_t key = key_of(level, life->base >> level);
+    unsigned level = size_level(life->usable);
+    uint64_t key = granule_key(level, life->base >> level);
     bucket_t *bucket = bucket_at(buckets, key);
     na_lock(&bucket->lock);
     ended_t *way = &bucket->way[bucket->next++ % WAYS];
     if (way->pool != 0) {
-        unsigned old = level_of(way->life.usable);
-        bucket->forgotten_key = key_of(old, way->life.base >> old);
+        unsigned old = size_level(way->life.usable);
+        bucket->forgotten_key = granule_key(old, way->life.base >> old);
         bucket->forgotten_death = way->life.death;
     }
     *way = (ended_t){*life, pool};
@@ -164,8 +164,8 @@ static void remember(const na_life_t *life, uint32_t pool) {
 void na_pool_block_ends(na_pool_blocks_t *blocks, uintptr_t base, uint64_t size, uint32_t pool,
                         uint64_t death) {
     if (blocks->items == NULL) return;
-    unsigned level = level_of(size);
-    uint64_t i = hash_of(key_of(level, base >> level)) & blocks->mask;
+    unsigned level = size_level(size);
+    uint64_t i = hash_of_granule(granule_key(level, base >> level)) & blocks->mask;
     for (;; i = (i + 1) & blocks->mask) {
         const block_t *b = &blocks->items[i];
         if (b->base == 0) return; /* there was no memory to keep it */
@@ -176,7 +176,7 @@ void na_pool_block_ends(na_pool_blocks_t *blocks, uintptr_t base, uint64_t size,
                       .usable = size,
                       .record = blocks->items[i].record};
     take_out_block(blocks, i);
-    remember(&life, pool);
+    remember_pool(&life, pool);
 }
 
 /* ---- looking ---- */
@@ -197,7 +197,7 @@ void na_pool_search_live(na_pool_search_t *search, const na_pool_blocks_t *block
         unsigned level = (unsigned)__builtin_ctzll(levels);
         uint64_t granule = search->address >> level;
         for (unsigned before = 0; before < 2 && before <= granule; before++) {
-            uint64_t i = hash_of(key_of(level, granule - before)) & blocks->mask;
+            uint64_t i = hash_of_granule(granule_key(level, granule - before)) & blocks->mask;
             for (; blocks->items[i].base != 0; i = (i + 1) & blocks->mask) {
                 const block_t *b = &blocks->items[i];
                 if (b->level != level || b->base >> level != granule - before) continue;
@@ -225,7 +225,7 @@ void na_pool_search_ended(na_pool_search_t *search) {
         unsigned level = (unsigned)__builtin_ctzll(levels);
         uint64_t granule = search->address >> level;
         for (unsigned before = 0; before < 2 && before <= granule; before++) {
-            uint64_t key = key_of(level, granule - before);
+            uint64_t key = granule_key(level, granule - before);
             bucket_t *bucket = bucket_at(buckets, key);
             na_lock(&bucket->lock);
             for (unsigned i = 0; i < WAYS; i++)

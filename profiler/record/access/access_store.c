@@ -243,7 +243,7 @@ void na_access_store_probe_done(void) {
 
 /* ---- samples ---- */
 
-static bool begins(const char *text, const char *with) {
+static bool has_start(const char *text, const char *with) {
     while (*with != 0)
         if (*text++ != *with++) return false;
     return true;
@@ -253,14 +253,15 @@ static uint8_t access_target(const na_nprof_access_mapping_t *m) {
     if ((m->flags & NA_NPROF_MAPPING_STACK) != 0) return NA_NPROF_TARGET_STACK;
     if ((m->flags & NA_NPROF_MAPPING_EXECUTE) != 0 && m->path[0] == '/')
         return NA_NPROF_TARGET_CODE;
-    if (begins(m->path, "[vdso]") || begins(m->path, "[vvar") || begins(m->path, "[vsyscall]"))
+    if (has_start(m->path, "[vdso]") || has_start(m->path, "[vvar") ||
+        has_start(m->path, "[vsyscall]"))
         return NA_NPROF_TARGET_KERNEL;
     if ((m->flags & NA_NPROF_MAPPING_ELF) != 0) return NA_NPROF_TARGET_DATA;
     if (m->inode == 0) return NA_NPROF_TARGET_ANONYMOUS;
     return NA_NPROF_TARGET_FILE;
 }
 
-static void place(na_nprof_access_sample_t *sample, uint64_t mono_ns) {
+static void place_sample(na_nprof_access_sample_t *sample, uint64_t mono_ns) {
     uintptr_t address = sample->address;
     const na_nprof_access_mapping_t *m = na_amaps_find(address, &sample->mapping);
     if (m == NULL && mono_ns > s.maps_read && !s.maps_fresh) {
@@ -322,7 +323,7 @@ static void store(const na_access_raw_t *raw, int16_t home, bool later) {
         sample->object = object_of(&resolved.life, pool);
         if (sample->object == 0) sample->target = NA_NPROF_TARGET_UNRESOLVED;
     } else if (resolved.target == NA_NPROF_TARGET_UNKNOWN) {
-        place(sample, raw->mono_ns);
+        place_sample(sample, raw->mono_ns);
     }
     if (sample->target == NA_NPROF_TARGET_UNRESOLVED) na_access_entry->unresolved++;
     if (raw->level == NA_NPROF_LEVEL_LOCAL_DRAM || raw->level == NA_NPROF_LEVEL_REMOTE_DRAM ||

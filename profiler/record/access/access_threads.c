@@ -15,18 +15,18 @@ typedef struct known {
     na_nprof_access_thread_t *entry;
 } known_t;
 
-static known_t *slots;
-static uint32_t used;
-static na_access_table_t table;
+static known_t *thread_slots;
+static uint32_t slots_used;
+static na_access_table_t thread_table;
 
 bool na_athreads_start(void) {
-    table = (na_access_table_t){.type = NA_NPROF_ACCESS_THREADS,
-                                .size = sizeof(na_nprof_access_thread_t),
-                                .next_id = 1,
-                                .chunk_bytes = 8u << 10};
-    used = 0;
-    slots = na_own_alloc(SLOTS * sizeof *slots, 4096);
-    return slots != NULL;
+    thread_table = (na_access_table_t){.type = NA_NPROF_ACCESS_THREADS,
+                                       .size = sizeof(na_nprof_access_thread_t),
+                                       .next_id = 1,
+                                       .chunk_bytes = 8u << 10};
+    slots_used = 0;
+    thread_slots = na_own_alloc(SLOTS * sizeof *thread_slots, 4096);
+    return thread_slots != NULL;
 }
 
 /* The recorder's state of a running thread. Places are never unmapped while a profile runs. Who
@@ -58,7 +58,7 @@ static void put_path(char *path, uint32_t tid) {
     *path = 0;
 }
 
-static void read_name(na_nprof_access_thread_t *entry) {
+static void read_thread_name(na_nprof_access_thread_t *entry) {
     char path[48], name[32], kept[sizeof entry->name] = "";
     put_path(path, entry->tid);
     long n = na_os_read_file(path, name, sizeof name);
@@ -73,38 +73,38 @@ static void read_name(na_nprof_access_thread_t *entry) {
 
 static known_t *thread_slot(uint32_t tid) {
     uint32_t i = tid * 0x9e3779b1u >> 19;
-    while (slots[i % SLOTS].tid != 0 && slots[i % SLOTS].tid != tid)
+    while (thread_slots[i % SLOTS].tid != 0 && thread_slots[i % SLOTS].tid != tid)
         i++;
-    return &slots[i % SLOTS];
+    return &thread_slots[i % SLOTS];
 }
 
 uint32_t na_athreads_id(uint32_t tid, uint64_t since_ns) {
     known_t *k = thread_slot(tid);
     if (k->tid == tid) return k->id;
-    if (tid == 0 || used >= SLOTS / 2) return 0;
-    na_nprof_access_thread_t *e = na_access_table_next(&table);
+    if (tid == 0 || slots_used >= SLOTS / 2) return 0;
+    na_nprof_access_thread_t *e = na_access_table_next(&thread_table);
     if (e == NULL) return 0;
     const na_rthread_t *t = rthread_of(tid);
     e->tid = tid;
     e->thread = t != NULL ? t->index : 0;
     e->first_ns = e->last_ns = since_ns;
-    read_name(e);
-    if (k->tid == 0) used++;
-    *k = (known_t){tid, na_access_table_commit(&table), e};
+    read_thread_name(e);
+    if (k->tid == 0) slots_used++;
+    *k = (known_t){tid, na_access_table_commit(&thread_table), e};
     return k->id;
 }
 
-static known_t *by_id(uint32_t id) {
+static known_t *thread_by_id(uint32_t id) {
     static uint32_t last;
-    if (slots[last].id == id && id != 0) return &slots[last];
+    if (thread_slots[last].id == id && id != 0) return &thread_slots[last];
     for (last = 0; last < SLOTS - 1; last++)
-        if (slots[last].id == id && slots[last].tid != 0) return &slots[last];
+        if (thread_slots[last].id == id && thread_slots[last].tid != 0) return &thread_slots[last];
     last = 0;
     return NULL;
 }
 
 void na_athreads_seen(uint32_t id, uint64_t since_ns) {
-    known_t *k = by_id(id);
+    known_t *k = thread_by_id(id);
     if (k == NULL) return;
     na_nprof_open(k->entry, sizeof *k->entry);
     __atomic_store_n(&k->entry->samples, k->entry->samples + 1, __ATOMIC_RELAXED);
@@ -115,7 +115,7 @@ void na_athreads_seen(uint32_t id, uint64_t since_ns) {
 
 void na_athreads_tick(void) {
     for (uint32_t i = 0; i < SLOTS; i++) {
-        known_t *k = &slots[i];
+        known_t *k = &thread_slots[i];
         if (k->tid == 0) continue;
         const na_rthread_t *t = rthread_of(k->tid);
         if (t != NULL && k->entry->thread == 0 && t->index != 0) {
@@ -126,15 +126,15 @@ void na_athreads_tick(void) {
         if (t != NULL && k->entry->thread != t->index) {
             /* The tid is another thread's now: the next sample makes an entry. */
             k->id = 0;
-            na_nprof_access_thread_t *e = na_access_table_next(&table);
+            na_nprof_access_thread_t *e = na_access_table_next(&thread_table);
             if (e == NULL) continue;
             e->tid = k->tid;
             e->thread = t->index;
             e->first_ns = e->last_ns = na_access_since(na_access_mono());
             k->entry = e;
-            k->id = na_access_table_commit(&table);
+            k->id = na_access_table_commit(&thread_table);
         }
-        read_name(k->entry);
+        read_thread_name(k->entry);
     }
 }
 
@@ -147,7 +147,7 @@ uint32_t na_athreads_stack(uintptr_t start, uintptr_t end, uint64_t since_ns) {
         const na_nprof_thread_t *e = __atomic_load_n(&t->entry, __ATOMIC_RELAXED);
         uint32_t tid = __atomic_load_n(&e->tid, __ATOMIC_ACQUIRE);
         uint32_t id = tid != 0 ? na_athreads_id(tid, since_ns) : 0;
-        known_t *k = id != 0 ? by_id(id) : NULL;
+        known_t *k = id != 0 ? thread_by_id(id) : NULL;
         if (k == NULL) continue;
         na_nprof_open(k->entry, sizeof *k->entry);
         __atomic_store_n(&k->entry->stack_low, start, __ATOMIC_RELAXED);

@@ -68,7 +68,8 @@ static uint32_t origin_slot(uint32_t origin, uint32_t site) {
 
 typedef void (*visit_t)(uint32_t origin, const na_record_t *record, uint64_t usable);
 
-static void each_block(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {
+static void each_recorded_block(const na_span_t *span, na_record_t *records, uint32_t count,
+                                void *arg) {
     visit_t visit = *(visit_t *)arg;
     uint64_t usable = set.config->usable(span);
     for (uint32_t i = 0; i < count; i++) {
@@ -91,7 +92,7 @@ static na_nprof_inherited_t *entry_of(uint32_t origin, uint32_t site) {
     return i == 0 ? NULL : &set.entries[i - 1];
 }
 
-static void add_block(uint32_t origin, const na_record_t *record, uint64_t usable) {
+static void add_inherited_block(uint32_t origin, const na_record_t *record, uint64_t usable) {
     na_nprof_inherited_t *e = entry_of(origin, record->site);
     if (e == NULL) return;
     na_amount_t a = na_site_amount(usable - record->slack, usable);
@@ -118,8 +119,8 @@ static bool write_origins(void) {
     return true;
 }
 
-static void each(visit_t visit) {
-    set.config->each_records(each_block, &visit);
+static void each_origin(visit_t visit) {
+    set.config->each_records(each_recorded_block, &visit);
 }
 
 void na_origins_start(const na_profile_config_t *config) {
@@ -134,7 +135,7 @@ void na_origins_start(const na_profile_config_t *config) {
     uint32_t *table = na_own_alloc(MOST_SITES * sizeof *table, 4096);
     if (set.entries == NULL || table == NULL) return;
     set.table = table;
-    each(count_site);
+    each_origin(count_site);
     na_nprof_chunk_t *c =
         set.count == 0 ? NULL
                        : na_writer_chunk(NA_NPROF_INHERITED,
@@ -148,7 +149,7 @@ void na_origins_start(const na_profile_config_t *config) {
     for (uint32_t i = 0; i < set.count; i++)
         in_file[i] = set.entries[i];
     set.entries = in_file;
-    each(add_block);
+    each_origin(add_inherited_block);
     c->capacity = c->count = set.count;
     na_writer_publish(c);
     atomic_fetch_add_explicit(&na_rec.own_resident, c->length, memory_order_relaxed);

@@ -24,10 +24,10 @@
 #define REST          50u /* times what a reading took */
 #define QUICK_MS      20u /* of a reading that the end of the program waits for */
 
-static _Atomic uint32_t running, ending; /* futex words */
-static bool wanted;
+static _Atomic uint32_t is_sampling, sampling_ends; /* futex words */
+static bool resident_wanted;
 static uint64_t took_us[2]; /* of a processor: the last reading, and the one before */
-static int64_t level[NA_NPROF_MAX_NODES];
+static int64_t resident_levels[NA_NPROF_MAX_NODES];
 
 /* ---- parsing, a character at a time: a line has no bound (N0= to N1023=, a file's name) ---- */
 
@@ -46,12 +46,12 @@ typedef struct parser {
 #define AFTER_N UINT32_MAX /* of `matched` */
 static const char page_size[] = "kernelpagesize_kB=";
 
-static int digit(char c, int base) {
+static int digit_value(char c, int base) {
     int v = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : base;
     return v < base ? v : -1;
 }
 
-static void end_line(parser_t *p) {
+static void end_maps_line(parser_t *p) {
     for (unsigned n = 0; n < NA_NPROF_MAX_NODES; n++)
         p->pages[n] = 0;
     p->where = ADDRESS;
@@ -75,8 +75,8 @@ static void end_word(parser_t *p) {
 /* Inside of a word of which it is not yet known what it says: N<node>=, kernelpagesize_kB=. */
 static void begin_word(parser_t *p, char c) {
     if (p->matched == AFTER_N) {
-        if (digit(c, 10) >= 0) {
-            p->number = p->number * 10 + (uint64_t)digit(c, 10);
+        if (digit_value(c, 10) >= 0) {
+            p->number = p->number * 10 + (uint64_t)digit_value(c, 10);
         } else if (c == '=') {
             int dense = p->number <= UINT16_MAX ? na_node_dense((unsigned)p->number) : -1;
             p->node = dense >= 0 ? (unsigned)dense : NA_NPROF_MAX_NODES;
@@ -98,13 +98,13 @@ static void take_char(parser_t *p, char c) {
     int v;
     if (c == ' ' || c == '\n') {
         end_word(p);
-        if (c == '\n') end_line(p);
+        if (c == '\n') end_maps_line(p);
     } else if (p->where == WORD) {
         begin_word(p, c);
     } else if (p->where == ADDRESS) {
-        if ((v = digit(c, 16)) >= 0) p->number = p->number << 4 | (uint64_t)v;
+        if ((v = digit_value(c, 16)) >= 0) p->number = p->number << 4 | (uint64_t)v;
     } else if (p->where != REST_OF_WORD) {
-        if ((v = digit(c, 10)) >= 0) p->number = p->number * 10 + (uint64_t)v;
+        if ((v = digit_value(c, 10)) >= 0) p->number = p->number * 10 + (uint64_t)v;
     }
 }
 
@@ -113,14 +113,15 @@ static void take_char(parser_t *p, char c) {
 static void note_level(const parser_t *p, uint64_t ms) {
     for (uint32_t n = 0; n < na_rec.header->node_count; n++) {
         int64_t now = (int64_t)p->bytes[n];
-        if (now == level[n]) continue;
-        na_series_level(NA_NPROF_SERIES_RESIDENT, &(na_level_change_t){n, n, level[n], now}, ms);
-        level[n] = now;
+        if (now == resident_levels[n]) continue;
+        na_series_level(NA_NPROF_SERIES_RESIDENT,
+                        &(na_level_change_t){n, n, resident_levels[n], now}, ms);
+        resident_levels[n] = now;
     }
 }
 
 /* False: it cannot be read, now or ever. `last`: to its end even when the profile ends. */
-static bool read_maps(bool last) {
+static bool read_numa_maps(bool last) {
     static parser_t p;
     static char text[32 << 10];
     long fd = na_sys4(SYS_openat, AT_FDCWD, (long)"/proc/self/numa_maps", O_RDONLY | O_CLOEXEC, 0);
@@ -131,7 +132,7 @@ static bool read_maps(bool last) {
     while ((got = na_sys3(SYS_read, fd, (long)text, sizeof text)) > 0 || got == -EINTR) {
         for (long i = 0; i < got; i++)
             take_char(&p, text[i]);
-        if (!last && atomic_load(&ending) != 0) break;
+        if (!last && atomic_load(&sampling_ends) != 0) break;
     }
     na_sys1(SYS_close, fd);
     took_us[1] = took_us[0];
@@ -142,11 +143,11 @@ static bool read_maps(bool last) {
 
 /* ---- the thread ---- */
 
-static bool sleep_ms(uint64_t ms) {
+static bool sleep_or_end(uint64_t ms) {
     struct timespec limit = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    if (atomic_load(&ending) == 0)
-        na_sys6(SYS_futex, (long)&ending, FUTEX_WAIT_PRIVATE, 0, (long)&limit, 0, 0);
-    return atomic_load(&ending) == 0;
+    if (atomic_load(&sampling_ends) == 0)
+        na_sys6(SYS_futex, (long)&sampling_ends, FUTEX_WAIT_PRIVATE, 0, (long)&limit, 0, 0);
+    return atomic_load(&sampling_ends) == 0;
 }
 
 static uint64_t cost_us(void) {
@@ -158,36 +159,37 @@ static void *resident_main(void *unused) {
     na_rthread_inside = na_rthread_own = true;
     bool can = true;
     do
-        can = read_maps(false);
-    while (can && sleep_ms(READ_EVERY_MS + cost_us() * REST / 1000) && !na_rthread_left_alone());
-    if (can && cost_us() <= QUICK_MS * 1000) read_maps(true);
-    atomic_store(&running, 0); /* nothing of the profile is touched any more */
-    na_os_futex_wake((const uint32_t *)&running, INT32_MAX);
+        can = read_numa_maps(false);
+    while (can && sleep_or_end(READ_EVERY_MS + cost_us() * REST / 1000) &&
+           !na_rthread_left_alone());
+    if (can && cost_us() <= QUICK_MS * 1000) read_numa_maps(true);
+    atomic_store(&is_sampling, 0); /* nothing of the profile is touched any more */
+    na_os_futex_wake((const uint32_t *)&is_sampling, INT32_MAX);
     return NULL;
 }
 
 void na_resident_start(bool wanted_now) {
-    wanted = wanted_now && na_rec.many_nodes && !na_rec.sampling;
-    atomic_store(&running, 0); /* a forked child has none */
-    atomic_store(&ending, 0);
+    resident_wanted = wanted_now && na_rec.many_nodes && !na_rec.sampling;
+    atomic_store(&is_sampling, 0); /* a forked child has none */
+    atomic_store(&sampling_ends, 0);
     took_us[0] = took_us[1] = 0;
-    __builtin_memset(level, 0, sizeof level);
+    __builtin_memset(resident_levels, 0, sizeof resident_levels);
 }
 
 void na_resident_thread(void) {
-    if (!wanted || atomic_load(&running) != 0) return;
-    wanted = false;
+    if (!resident_wanted || atomic_load(&is_sampling) != 0) return;
+    resident_wanted = false;
     bool inside = na_rthread_inside, own = na_rthread_own;
     na_rthread_inside = na_rthread_own = true;
-    atomic_store(&running, 1);
-    if (!na_thread_start(resident_main)) atomic_store(&running, 0);
+    atomic_store(&is_sampling, 1);
+    if (!na_thread_start(resident_main)) atomic_store(&is_sampling, 0);
     na_rthread_inside = inside;
     na_rthread_own = own;
 }
 
 void na_resident_finish(void) {
-    atomic_store(&ending, 1);
-    na_os_futex_wake((const uint32_t *)&ending, INT32_MAX);
-    while (atomic_load(&running) != 0)
-        na_os_futex_wait((const uint32_t *)&running, 1);
+    atomic_store(&sampling_ends, 1);
+    na_os_futex_wake((const uint32_t *)&sampling_ends, INT32_MAX);
+    while (atomic_load(&is_sampling) != 0)
+        na_os_futex_wait((const uint32_t *)&is_sampling, 1);
 }

@@ -12,7 +12,7 @@
 
 NA_TLS bool na_rthread_inside, na_rthread_own;
 
-static void read_name(na_rthread_t *t) {
+static void read_rthread_name(na_rthread_t *t) {
     static _Atomic bool refused;
     char name[16] = "";
     na_sys_optional(&refused, SYS_prctl, PR_GET_NAME, (long)name, 0);
@@ -34,7 +34,7 @@ static na_rthread_t *take_idle(void) {
     return t;
 }
 
-static na_nprof_thread_t *new_entry(uint32_t *index) {
+static na_nprof_thread_t *new_thread_entry(uint32_t *index) {
     na_lock(&na_rec.tables);
     na_nprof_chunk_t *c = na_rec.thread_chunk;
     if (na_rec.next_thread > UINT16_MAX)
@@ -96,7 +96,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
     }
     na_stacks_attach(t);
     uint32_t index = 0;
-    na_nprof_thread_t *entry = new_entry(&index);
+    na_nprof_thread_t *entry = new_thread_entry(&index);
     if (entry == NULL) {
         t->scratch = (na_nprof_thread_t){0};
         entry = &t->scratch;
@@ -119,7 +119,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
     t->moving.block = NULL;
     na_rthread_change_node(t, (uint8_t)na_node_current());
     __atomic_store_n(&t->owner, na_thread_pointer(), __ATOMIC_RELEASE); /* t->entry is there */
-    read_name(t);
+    read_rthread_name(t);
     t->entry->start_ms = na_rec_ms();
     t->entry->end_ms = NA_NPROF_MODULE_STILL;
     __atomic_store_n(&t->entry->tid, (uint32_t)na_sys0(SYS_gettid), __ATOMIC_RELEASE);
@@ -140,7 +140,7 @@ bool na_rthread_left_alone(void) {
 void na_rthread_end(na_rthread_t *t) {
     na_site_publish_all(t);
     na_nprof_thread_open(t->entry);
-    read_name(t);
+    read_rthread_name(t);
     __atomic_store_n(&t->entry->end_ms, na_rec_ms(), __ATOMIC_RELEASE);
     na_nprof_thread_seal(t->entry);
 }

@@ -46,7 +46,7 @@ static void seal_check(line_t *l) {
     __atomic_store_n(l->check, na_nprof_series_check(l->sum), __ATOMIC_RELEASE);
 }
 
-static void set_word(line_t *l, void *at, uint64_t value) {
+static void set_series_word(line_t *l, void *at, uint64_t value) {
     uint64_t *word = at;
     size_t index = (size_t)(word - (uint64_t *)(void *)l->head);
     l->sum += (value - *word) * na_nprof_series_factor(index);
@@ -116,7 +116,7 @@ static uint64_t larger(uint64_t a, uint64_t b) {
 
 /* The point of `ms`, after as many doublings as it takes, and the interval then. A file that has
  * lost this page reads as zero from one moment to the next (guard.c): the interval, too. */
-static uint32_t point_of(line_t *l, uint64_t ms, uint32_t *interval) {
+static uint32_t series_point(line_t *l, uint64_t ms, uint32_t *interval) {
     na_nprof_series_t *h = l->head;
     bool sums = h->kind == NA_NPROF_SERIES_SIZES;
     uint32_t every = h->interval_ms[h->active & 1];
@@ -127,9 +127,10 @@ static uint32_t point_of(line_t *l, uint64_t ms, uint32_t *interval) {
             const uint64_t *from = value_at(l, a, r, 0);
             uint64_t *to = value_at(l, b, r, 0);
             for (uint32_t i = 0; i < h->points; i++)
-                set_word(l, &to[i], 0);
+                set_series_word(l, &to[i], 0);
             for (uint32_t i = 0; i < n; i++)
-                set_word(l, &to[i / 2], sums ? to[i / 2] + from[i] : larger(from[i], to[i / 2]));
+                set_series_word(l, &to[i / 2],
+                                sums ? to[i / 2] + from[i] : larger(from[i], to[i / 2]));
         }
         put_half(l, &h->interval_ms[b], every * 2);
         put_half(l, &h->count[b], (n + 1) / 2);
@@ -147,15 +148,15 @@ static void note_change(line_t *l, const na_level_change_t *change, uint64_t ms)
     int64_t after = change->after < 0 ? 0 : change->after;
     na_nprof_series_row_t *row = &l->row[change->row];
     uint32_t interval;
-    uint32_t point = point_of(l, ms, &interval);
+    uint32_t point = series_point(l, ms, &interval);
     uint64_t first = interval != 0 ? row->since_ms / interval : 0;
     uint64_t *v = value_at(l, l->head->active, change->row, 0);
     for (uint32_t i = point; i > first && v[i - 1] == 0; i--)
-        set_word(l, &v[i - 1], (uint64_t)before + 1);
+        set_series_word(l, &v[i - 1], (uint64_t)before + 1);
     int64_t most = before > after ? before : after;
-    if ((uint64_t)most + 1 > v[point]) set_word(l, &v[point], (uint64_t)most + 1);
-    if (most > row->most) set_word(l, &row->most, (uint64_t)most);
-    set_word(l, &row->last, (uint64_t)after);
+    if ((uint64_t)most + 1 > v[point]) set_series_word(l, &v[point], (uint64_t)most + 1);
+    if (most > row->most) set_series_word(l, &row->most, (uint64_t)most);
+    set_series_word(l, &row->last, (uint64_t)after);
 }
 
 void na_series_level(uint32_t kind, const na_level_change_t *change, uint64_t ms) {
@@ -191,11 +192,11 @@ uint32_t na_series_claim(uint32_t site, uint64_t ms, int64_t live, uint32_t *los
         put_half(l, &row->used, 0);
         for (uint32_t b = 0; b < 2; b++)
             for (uint32_t i = 0; i < SITE_POINTS; i++)
-                set_word(l, value_at(l, b, least, i), 0);
+                set_series_word(l, value_at(l, b, least, i), 0);
         put_half(l, &row->id, site);
-        set_word(l, &row->most, 0);
-        set_word(l, &row->last, 0);
-        set_word(l, &row->since_ms, ms);
+        set_series_word(l, &row->most, 0);
+        set_series_word(l, &row->last, 0);
+        set_series_word(l, &row->since_ms, ms);
         put_half(l, &row->used, 1);
         seal_check(l);
     }
@@ -208,13 +209,13 @@ static void publish_sizes(na_rthread_t *t, uint64_t ms) {
     if (l->head == NULL) return;
     na_lock(&series.lock);
     open_check(l);
-    uint32_t interval, point = point_of(l, ms, &interval);
+    uint32_t interval, point = series_point(l, ms, &interval);
     for (uint32_t r = 0; r < NA_NPROF_SIZE_BUCKETS; r++) {
         uint64_t now = t->sizes->allocs[r];
         if (now == t->noted_sizes[r]) continue;
         uint64_t more = now - t->noted_sizes[r], *value = value_at(l, l->head->active, r, point);
-        set_word(l, value, *value + more);
-        set_word(l, &l->row[r].most, (uint64_t)l->row[r].most + more);
+        set_series_word(l, value, *value + more);
+        set_series_word(l, &l->row[r].most, (uint64_t)l->row[r].most + more);
         t->noted_sizes[r] = now;
     }
     seal_check(l);

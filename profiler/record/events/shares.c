@@ -95,7 +95,7 @@ static uint32_t find_or_make(uint32_t site) {
     return share;
 }
 
-static void forget_row(uint32_t site) {
+static void forget_share(uint32_t site) {
     na_lock(&shares.lock);
     slot_t *slot = share_slot(shares.slots, shares.mask, site);
     if (slot->site != 0) __atomic_store_n(&share_at(slot->share)->series, 0, __ATOMIC_RELAXED);
@@ -126,7 +126,7 @@ void na_share_publish(na_nprof_cell_t *c, int64_t live) {
         uint32_t lost;
         row = na_series_claim(c->site, ms, after, &lost);
         if (row == 0) return;
-        if (lost != 0) forget_row(lost);
+        if (lost != 0) forget_share(lost);
         __atomic_store_n(&s->series, row, __ATOMIC_RELAXED);
         before = after; /* what was before is not on record */
     }

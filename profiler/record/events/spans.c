@@ -84,7 +84,7 @@ static uint64_t resident_in(walk_t *w, uintptr_t from, uintptr_t to) {
     return found * na_os_page;
 }
 
-static uint64_t resident(walk_t *w, uintptr_t start, uint64_t bytes) {
+static uint64_t walked_resident(walk_t *w, uintptr_t start, uint64_t bytes) {
     uint64_t found = 0;
     for (uintptr_t at = start, end = start + bytes; at < end;) {
         uintptr_t next = (at & ~(WINDOW_PAGES * na_os_page - 1)) + WINDOW_PAGES * na_os_page;
@@ -108,7 +108,7 @@ static na_nprof_span_sum_t *sum_of(walk_t *w, uint8_t node, uint8_t cls, uint32_
     return &w->sums[*index - 1];
 }
 
-static na_nprof_span_site_t *site_of(walk_t *w, uint32_t site) {
+static na_nprof_span_site_t *walked_site(walk_t *w, uint32_t site) {
     if (site >= w->stacks) return NULL; /* younger than the walk */
     if (w->site_of[site] == 0) {
         w->sites[w->site_count].site = site;
@@ -130,9 +130,10 @@ NA_RACY static bool lives(const na_record_t *r) {
     return *(const volatile uint8_t *)&r->epoch == na_profile_epoch && r->site != NA_NPROF_NO_STACK;
 }
 
-NA_RACY static void add_block(walk_t *w, const na_record_t *record, const held_t *h, bool sparse) {
+NA_RACY static void add_span_block(walk_t *w, const na_record_t *record, const held_t *h,
+                                   bool sparse) {
     const na_record_t seen = *record, *r = &seen;
-    na_nprof_span_site_t *s = site_of(w, r->site);
+    na_nprof_span_site_t *s = walked_site(w, r->site);
     if (s == NULL) return;
     uint32_t *last = &w->last_span[w->site_of[r->site] - 1];
     if (*last != w->span) {
@@ -149,8 +150,8 @@ NA_RACY static void add_block(walk_t *w, const na_record_t *record, const held_t
     s->sparse_ages += na_record_age(r, w->now);
 }
 
-NA_RACY static void look_at(const na_span_t *span, na_record_t *records, uint32_t count,
-                            void *arg) {
+NA_RACY static void look_at_span(const na_span_t *span, na_record_t *records, uint32_t count,
+                                 void *arg) {
     walk_t *w = arg;
     uint64_t bytes = (uint64_t)span->pages << 13;
     uint32_t capacity = span->cls == 0 ? 1 : count;
@@ -170,7 +171,7 @@ NA_RACY static void look_at(const na_span_t *span, na_record_t *records, uint32_
         if (first == NA_NPROF_NO_STACK) first = r->site;
         if (r->site != first) h.sites = 2; /* or more */
     }
-    uint64_t there = resident(w, span->start, bytes), live = h.blocks * h.usable;
+    uint64_t there = walked_resident(w, span->start, bytes), live = h.blocks * h.usable;
     h.eighths = (uint32_t)((uint64_t)h.blocks * 8 / capacity);
     na_nprof_span_sum_t *sum = sum_of(w, span->node, span->cls, h.eighths);
     if (sum != NULL) {
@@ -189,15 +190,15 @@ NA_RACY static void look_at(const na_span_t *span, na_record_t *records, uint32_
     h.each_kept = there > live ? (there - live) / h.blocks : 0;
     bool sparse = span->cls != 0 && h.eighths < NA_NPROF_SPARSE;
     for (uint32_t i = 0; i < capacity; i++)
-        if (lives(&records[i])) add_block(w, &records[i], &h, sparse);
-    na_nprof_span_site_t *only = h.sites == 0 ? site_of(w, first) : NULL;
+        if (lives(&records[i])) add_span_block(w, &records[i], &h, sparse);
+    na_nprof_span_site_t *only = h.sites == 0 ? walked_site(w, first) : NULL;
     if (only != NULL) only->alone++;
 }
 
 /* --- the file --- */
 
 /* `which`: 0 SPANS, 1 SPAN_SITES. The chunk serves again where it is large enough. */
-static void put_table(unsigned which, const void *entries, uint32_t count, uint32_t size) {
+static void put_span_chunk(unsigned which, const void *entries, uint32_t count, uint32_t size) {
     na_nprof_chunk_t *c = spans.chunk[which];
     if (c != NULL) __atomic_store_n(&c->count, 0, __ATOMIC_RELEASE);
     if (c == NULL || c->capacity < count) {
@@ -215,7 +216,7 @@ static void put_table(unsigned which, const void *entries, uint32_t count, uint3
     __atomic_store_n(&c->count, count, __ATOMIC_RELEASE);
 }
 
-static uint64_t part(uint64_t *bytes, uint64_t size) {
+static uint64_t take_part(uint64_t *bytes, uint64_t size) {
     uint64_t at = *bytes;
     *bytes += (size + 63) & ~UINT64_C(63);
     return at;
@@ -224,12 +225,12 @@ static uint64_t part(uint64_t *bytes, uint64_t size) {
 void na_spans_walk(void) {
     if (spans.config == NULL || spans.config->each_records == NULL || na_rec.sampling) return;
     uint64_t stacks = na_tree_bound(), bytes = 0;
-    uint64_t sums = part(&bytes, MOST_SUMS * sizeof(na_nprof_span_sum_t));
-    uint64_t by_sum = part(&bytes, SUMS * sizeof(uint16_t));
-    uint64_t windows = part(&bytes, WINDOWS * sizeof(window_t));
-    uint64_t sites = part(&bytes, stacks * sizeof(na_nprof_span_site_t));
-    uint64_t by_site = part(&bytes, stacks * sizeof(uint32_t));
-    uint64_t last = part(&bytes, stacks * sizeof(uint32_t));
+    uint64_t sums = take_part(&bytes, MOST_SUMS * sizeof(na_nprof_span_sum_t));
+    uint64_t by_sum = take_part(&bytes, SUMS * sizeof(uint16_t));
+    uint64_t windows = take_part(&bytes, WINDOWS * sizeof(window_t));
+    uint64_t sites = take_part(&bytes, stacks * sizeof(na_nprof_span_site_t));
+    uint64_t by_site = take_part(&bytes, stacks * sizeof(uint32_t));
+    uint64_t last = take_part(&bytes, stacks * sizeof(uint32_t));
     long p = na_sys6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p <= 0) return; /* no memory: the profile does without */
@@ -245,13 +246,13 @@ void na_spans_walk(void) {
         .now = na_ages(na_rec_ticks()),
         .until_ms = na_rec_ms() + LONGEST_MS,
     };
-    spans.config->each_records(look_at, &walk);
+    spans.config->each_records(look_at_span, &walk);
     if (walk.unseen != 0)
         walk.sums[walk.sum_count++] = (na_nprof_span_sum_t){.node = UINT16_MAX,
                                                             .cls = NA_NPROF_SPANS_UNSEEN,
                                                             .spans = walk.unseen,
                                                             .bytes = walk.unseen_bytes};
-    put_table(0, walk.sums, walk.sum_count, sizeof *walk.sums);
-    put_table(1, walk.sites, walk.site_count, sizeof *walk.sites);
+    put_span_chunk(0, walk.sums, walk.sum_count, sizeof *walk.sums);
+    put_span_chunk(1, walk.sites, walk.site_count, sizeof *walk.sites);
     na_sys2(SYS_munmap, p, (long)bytes);
 }

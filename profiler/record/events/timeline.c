@@ -48,7 +48,7 @@ bool na_timeline_start(void) {
     return true;
 }
 
-static void merge(na_nprof_point_t *to, const na_nprof_point_t *from) {
+static void merge_points(na_nprof_point_t *to, const na_nprof_point_t *from) {
     if (from->flags & NA_NPROF_POINT_COUNTED) {
         bool first = !(to->flags & NA_NPROF_POINT_COUNTED);
         if (first || from->requested_max > to->requested_max)
@@ -79,7 +79,7 @@ static void seal_head(na_nprof_timeline_t *d) {
 
 /* The point of `ms`, after as many doublings as it takes. A file that has lost this page reads as
  * zero from one moment to the next (guard.c). */
-static na_nprof_point_t *point_of(uint64_t ms) {
+static na_nprof_point_t *timeline_point(uint64_t ms) {
     na_nprof_timeline_t *d = line.data;
     uint32_t a = d->active & 1;
     uint32_t interval = d->interval_ms[a];
@@ -89,7 +89,7 @@ static na_nprof_point_t *point_of(uint64_t ms) {
         for (uint32_t k = 0; k < NA_NPROF_POINTS; k++)
             d->points[b][k] = (na_nprof_point_t){0};
         for (uint32_t k = 0; k < n; k++)
-            merge(&d->points[b][k / 2], &d->points[a][k]);
+            merge_points(&d->points[b][k / 2], &d->points[a][k]);
         for (uint32_t k = 0; k < (n + 1) / 2; k++)
             if (d->points[b][k].flags != 0) na_nprof_point_seal(&d->points[b][k]);
         interval *= 2;
@@ -126,7 +126,7 @@ void na_timeline_threads(void) {
                          __ATOMIC_RELAXED);
 }
 
-static void sample(na_nprof_point_t *now) {
+static void sample_totals(na_nprof_point_t *now) {
     char text[1024];
     long length = na_os_read_file("/proc/self/stat", text, sizeof text - 1);
     if (length <= 0) {
@@ -176,24 +176,24 @@ static void fill_gap(uint32_t point) {
 }
 
 /* Below zero: published in another order than it happened. */
-static int64_t level(int64_t published) {
+static int64_t level_now(int64_t published) {
     return published < 0 ? 0 : published;
 }
 
 void na_timeline_note(const na_timeline_event_t *event, uint64_t ms) {
     if (line.data == NULL) return;
-    na_nprof_point_t now = {.requested_max = level(event->most),
-                            .requested_min = level(event->least),
-                            .blocks_max = level(event->count),
+    na_nprof_point_t now = {.requested_max = level_now(event->most),
+                            .requested_min = level_now(event->least),
+                            .blocks_max = level_now(event->count),
                             .alloc_count = event->allocs,
                             .alloc_bytes = event->alloc_bytes,
                             .flags = NA_NPROF_POINT_COUNTED};
     na_lock(&line.lock);
     if (ms >= line.next_sample) {
-        sample(&now);
+        sample_totals(&now);
         line.next_sample = ms + ((uint64_t)SAMPLE_EVERY_MS << line.refused);
     }
-    na_nprof_point_t *p = point_of(ms);
+    na_nprof_point_t *p = timeline_point(ms);
     uint32_t point = (uint32_t)(p - line.data->points[line.data->active]);
     if (line.any) fill_gap(point);
     /* What was live before this publication was live at the start of the interval, too. */
@@ -203,11 +203,11 @@ void na_timeline_note(const na_timeline_event_t *event, uint64_t ms) {
         if (line.last_count > now.blocks_max) now.blocks_max = line.last_count;
     }
     na_nprof_point_open(p);
-    merge(p, &now);
+    merge_points(p, &now);
     na_nprof_point_seal(p);
     line.any = true;
-    line.last_bytes = level(event->bytes);
-    line.last_count = level(event->count);
+    line.last_bytes = level_now(event->bytes);
+    line.last_count = level_now(event->count);
     line.last_point = point;
     __atomic_store_n(&na_rec.header->last_ms, ms, __ATOMIC_RELAXED);
     na_unlock(&line.lock);

@@ -1,10 +1,10 @@
 /* trace.c - mode trace, at each event: one or two units of 16 bytes into the thread's buffer.
  *
  * `used` of the buffer is stored after the units, so that at any instant the file holds whole
- * events only (a kill loses the one being written). Stamps: a free is stamped in on_free, before
- * the block is in reach of others; an allocation in on_alloc, after the block was taken. (That the
- * processor does not read its time stamp counter before it took a block that another thread may
- * have freed is seen to by the caller: hooks.h.)
+ * events only (a kill loses the one being written). Stamps: a free is stamped in on_trace_free,
+ * before the block is in reach of others; an allocation in on_alloc, after the block was taken.
+ * (That the processor does not read its time stamp counter before it took a block that another
+ * thread may have freed is seen to by the caller: hooks.h.)
  *
  * Where realloc copies, the new block's event waits for the old one's, and both have one stamp,
  * that of the time when it was taken: nothing of another thread is told between them. */
@@ -22,7 +22,7 @@ void na_trace_configure(const na_profile_config_t *config) {
 
 _Static_assert(NA_ADDRESS_BITS <= 48, "addresses share their word with 16 bits");
 
-static NA_NOINLINE bool turn(na_rthread_t *t) {
+static NA_NOINLINE bool turn_buffer(na_rthread_t *t) {
     na_nprof_buffer_t *b = na_trace_writer_turn(t);
     t->trace = b;
     t->trace_at = t->trace_end = NULL;
@@ -40,7 +40,7 @@ static NA_NOINLINE bool turn(na_rthread_t *t) {
 
 /* Room for an event; false: it is lost, and counted. */
 NA_INLINE bool has_room(na_rthread_t *t) {
-    return !NA_UNLIKELY(t->trace_end - t->trace_at < 2) || turn(t);
+    return !NA_UNLIKELY(t->trace_end - t->trace_at < 2) || turn_buffer(t);
 }
 
 /* Never earlier than the event before, whatever the clock does. */
@@ -125,7 +125,7 @@ NA_INLINE uint32_t stack_of(na_rthread_t *t, bool wanted) {
     return wanted ? na_stacks_capture(t) : NA_NPROF_NO_STACK;
 }
 
-static void fill_event(na_rthread_t *t, na_record_t *record, uint32_t stack, size_t slack) {
+static void fill_unit(na_rthread_t *t, na_record_t *record, uint32_t stack, size_t slack) {
     /* The event's own stamp: reading the clock is a good part of what an event costs. */
     uint64_t birth = na_ages(na_rec.start_ticks + t->trace_last);
     record->slack = (uint16_t)slack;
@@ -191,19 +191,19 @@ static void on_alloc(void **prof, na_record_t *record, void *block, size_t reque
     if (NA_UNLIKELY(na_entry_moves(entry))) {
         na_trace_moving_left(t);
         uint64_t ticks = stamp(t);
-        fill_event(t, record, stack, slack);
+        fill_unit(t, record, stack, slack);
         t->moving =
             (na_moving_t){block, record, NULL, requested, usable, ticks, stack, entry, false};
     } else if (put_alloc(t, alloc_kind(entry), block, na_entry_align_log2(entry), requested, stack,
                          (uint32_t)slack, stamp(t))) {
-        fill_event(t, record, stack, slack);
+        fill_unit(t, record, stack, slack);
         count_alloc(t, requested, entry);
     }
     leave(t);
 }
 
 /* A block of this profile, or one from before it; false: an allocation that was lost. */
-static bool is_told(const na_record_t *record, size_t usable, unsigned *flags) {
+static bool is_traced(const na_record_t *record, size_t usable, unsigned *flags) {
     *flags = 0;
     if (!na_rec_not_ours(record, usable)) return true;
     if (record->epoch == na_profile_epoch) return false;
@@ -211,12 +211,12 @@ static bool is_told(const na_record_t *record, size_t usable, unsigned *flags) {
     return true;
 }
 
-static void on_free(void **prof, const na_record_t *record, void *block, size_t usable,
-                    na_release_t how, const void *moved_to) {
+static void on_trace_free(void **prof, const na_record_t *record, void *block, size_t usable,
+                          na_release_t how, const void *moved_to) {
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     unsigned flags;
-    bool told = is_told(record, usable, &flags), moves = false;
+    bool told = is_traced(record, usable, &flags), moves = false;
     uint64_t ticks = 0;
     if (NA_UNLIKELY(how == NA_RELEASE_REALLOC) && moved_to != NULL && t->moving.block == moved_to) {
         /* One stamp for both, unless a signal handler's events came between. */
@@ -236,7 +236,7 @@ static void on_free(void **prof, const na_record_t *record, void *block, size_t 
     leave(t);
 }
 
-static void before_move(void **prof, const na_record_t *record, const void *block) {
+static void before_trace_move(void **prof, const na_record_t *record, const void *block) {
     (void)record;
     (void)block;
     na_rthread_t *t = na_rthread_enter(prof);
@@ -245,15 +245,15 @@ static void before_move(void **prof, const na_record_t *record, const void *bloc
     na_rthread_leave();
 }
 
-static void on_resize(void **prof, na_record_t *record, const void *old_block, void *block,
-                      size_t old_usable, size_t requested, size_t usable) {
+static void on_trace_resize(void **prof, na_record_t *record, const void *old_block, void *block,
+                            size_t old_usable, size_t requested, size_t usable) {
     na_record_t old = *record;
     na_record_unpublish(record, old.epoch);
     record->site = NA_NPROF_NO_STACK;
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     unsigned flags;
-    bool told = is_told(&old, old_usable, &flags);
+    bool told = is_traced(&old, old_usable, &flags);
     uint32_t stack = stack_of(t, stacks_of_allocs);
     size_t slack = usable - requested;
     unsigned kind = NA_NPROF_EVENT_RESIZE;
@@ -269,7 +269,7 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
                      NA_NPROF_NO_STACK, moved_at);
     }
     if (put_alloc(t, kind, block, 0, requested, stack, (uint32_t)slack, stamp(t))) {
-        fill_event(t, record, stack, slack);
+        fill_unit(t, record, stack, slack);
         if (told && flags == 0) count_free(t, old_usable - old.slack);
         count_alloc(t, requested, NA_ENTRY_REALLOC);
     }
@@ -281,9 +281,9 @@ na_hooks_t na_trace_hooks;
 void na_trace_hooks_set(void) {
     na_trace_hooks = na_rec_hooks;
     na_trace_hooks.on_alloc = on_alloc;
-    na_trace_hooks.on_free = on_free;
-    na_trace_hooks.before_move = before_move;
-    na_trace_hooks.on_resize = on_resize;
+    na_trace_hooks.on_free = on_trace_free;
+    na_trace_hooks.before_move = before_trace_move;
+    na_trace_hooks.on_resize = on_trace_resize;
     na_trace_hooks.traced_alloc = NULL;
     na_trace_hooks.traced_free = NULL;
 }

@@ -75,7 +75,7 @@ static na_nprof_buffer_t *buffer_at(uint64_t offset) {
     return (na_nprof_buffer_t *)(na_rec.base + offset);
 }
 
-static uint64_t offset_of(const na_nprof_buffer_t *b) {
+static uint64_t buffer_offset(const na_nprof_buffer_t *b) {
     return (uint64_t)((const uint8_t *)b - na_rec.base);
 }
 
@@ -226,7 +226,7 @@ static void wake(_Atomic uint32_t *word) {
 }
 
 static void enqueue(na_nprof_buffer_t *b) {
-    uint64_t offset = offset_of(b);
+    uint64_t offset = buffer_offset(b);
     b->next = 0;
     na_lock(&w.lock);
     if (w.last != 0)
@@ -269,7 +269,7 @@ static bool pack_one(packer_t *p) {
 }
 
 /* The same by a thread of the program; false: nothing to do, or another is at it. */
-static bool help(void) {
+static bool help_writer(void) {
     if (atomic_exchange(&w.helper_busy, true)) return false;
     bool packed = pack_one(&w.packers[1]);
     atomic_store(&w.helper_busy, false);
@@ -299,7 +299,7 @@ na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t) {
         bool idle = w.queued + w.packing == 0;
         uint32_t sequence = ++w.sequence;
         na_unlock(&w.lock);
-        if (offset == 0 && !w.has_thread && help()) continue;
+        if (offset == 0 && !w.has_thread && help_writer()) continue;
         na_nprof_buffer_t *b = offset != 0 ? buffer_at(offset) : NULL;
         if (b == NULL && !crowded) b = new_buffer(small ? SMALL_BYTES : w.buffer_bytes);
         if (b != NULL && na_trace_buffer_units(b) == 0) {
@@ -313,7 +313,7 @@ na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t) {
             return b;
         }
         if (w.lossy || idle) return NULL;
-        if (!help()) na_os_futex_wait((const uint32_t *)&w.done, seen);
+        if (!help_writer()) na_os_futex_wait((const uint32_t *)&w.done, seen);
     }
 }
 
@@ -381,7 +381,7 @@ void na_trace_writer_take(na_nprof_buffer_t *b) {
 static void drain_events(bool last) {
     for (;;) {
         uint32_t seen = atomic_load(&w.done);
-        if (help()) continue;
+        if (help_writer()) continue;
         na_lock(&w.lock);
         if (atomic_load(&na_rec.lost)) { /* so are the buffers, and their list */
             w.first = w.last = 0;

@@ -51,7 +51,7 @@ static const char *first_set(const char *names) {
 
 /* The job's name: the batch system's, and the launcher's, which tells the runs of one batch job
  * from each other. */
-static void read_job(char *job, size_t size) {
+static void read_job_id(char *job, size_t size) {
     static const char batch[] = "SLURM_JOB_ID\0PBS_JOBID\0LSB_JOBID\0";
     static const char run[] = "PMIX_NAMESPACE\0PMI_JOBID\0OMPI_MCA_ess_base_jobid\0SLURM_STEP_ID\0";
     const char *parts[] = {first_set(batch), first_set(run)};
@@ -88,7 +88,7 @@ void na_header_fill(const na_header_facts_t *facts) {
     h->mpi_rank = env_number(rank);
     int32_t ranks = env_number(size);
     h->mpi_size = h->mpi_rank >= 0 && ranks > 0 ? (uint32_t)ranks : 0;
-    read_job(h->job, sizeof h->job);
+    read_job_id(h->job, sizeof h->job);
     if (facts->other_malloc != NULL)
         na_rec_copy(h->other_malloc, sizeof h->other_malloc, facts->other_malloc);
     h->start_unix_ns = facts->start_unix_ns;

@@ -24,7 +24,7 @@ static void copy_path(na_nprof_module_t *m, const char *s) {
     if (s[i] != 0) m->flags |= NA_NPROF_MODULE_CUT;
 }
 
-static void read_build_id(na_nprof_module_t *m) {
+static void read_module_build_id(na_nprof_module_t *m) {
     const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)m->start;
     if (m->end - m->start < sizeof *eh || eh->e_ident[EI_MAG0] != ELFMAG0 ||
         eh->e_ident[EI_MAG1] != ELFMAG1 || eh->e_ident[EI_MAG2] != ELFMAG2 ||
@@ -44,7 +44,7 @@ static void read_build_id(na_nprof_module_t *m) {
     }
 }
 
-static na_nprof_module_t *new_entry(void) {
+static na_nprof_module_t *new_module_entry(void) {
     na_nprof_chunk_t *c = na_rec.module_chunk;
     if (c == NULL || c->count == c->capacity) {
         c = na_writer_chunk(NA_NPROF_MODULES, CHUNK_BYTES, sizeof(na_nprof_module_t), 0,
@@ -87,7 +87,7 @@ void na_modules_seen(const na_unwind_seen_t *seen) {
     uint64_t ms = na_rec_ms();
     if (seen->replaced != 0) end_overlapped(seen->start, seen->end, ms);
     na_lock(&na_rec.tables);
-    na_nprof_module_t *m = new_entry();
+    na_nprof_module_t *m = new_module_entry();
     na_unlock(&na_rec.tables);
     if (m == NULL) return;
     const struct link_map *map = seen->link_map;
@@ -114,7 +114,7 @@ void na_modules_seen(const na_unwind_seen_t *seen) {
     }
     if (!main_program && self - seen->start < seen->end - seen->start)
         flags |= NA_NPROF_MODULE_SELF;
-    read_build_id(m);
+    read_module_build_id(m);
     flags |= m->flags;
     __atomic_store_n(&m->flags, flags | na_nprof_module_check(m, flags), __ATOMIC_RELEASE);
 }

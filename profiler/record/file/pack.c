@@ -39,7 +39,7 @@ static void append_word(packer_t *p, uint64_t word) {
 
 /* A word that is not zero. False: there is no more room. A single zero between two is a part of
  * their run, which takes no more than two runs would. */
-static bool add_word(packer_t *p, uint64_t at, uint64_t word) {
+static bool add_packed_word(packer_t *p, uint64_t at, uint64_t word) {
     if (p->used + 6 > p->room) return false;
     if (p->run == NULL || at > p->next + 1) {
         p->run = p->out + p->used;
@@ -62,7 +62,7 @@ static bool add_piece(packer_t *p, uint64_t offset, uint64_t bytes) {
         for (uint64_t i = 0; i < NA_NPROF_PAGE / sizeof *words; i++) {
             if (NA_LIKELY(words[i] == 0)) continue;
             any = true;
-            if (!add_word(p, (offset + page) / sizeof *words + i, words[i])) return false;
+            if (!add_packed_word(p, (offset + page) / sizeof *words + i, words[i])) return false;
         }
         if (any) __builtin_memcpy(p->to + offset + page, words, NA_NPROF_PAGE);
     }
@@ -88,7 +88,7 @@ static uint64_t next_data(uint64_t from, uint64_t bytes) {
 }
 
 /* All chunks, behind the header of the one that they become. */
-static bool pack(packer_t *p, na_nprof_chunk_t *c, uint64_t bytes) {
+static bool pack_chunks(packer_t *p, na_nprof_chunk_t *c, uint64_t bytes) {
     uint8_t *buffer = na_own_alloc(PIECE, PIECE);
     if (buffer == NULL) return false;
     p->from = buffer;
@@ -134,7 +134,7 @@ bool na_pack(void) {
     if (copy <= 0) return false;
     packer_t p = {.to = (uint8_t *)copy};
     long to = (long)(na_rec.base + NA_NPROF_PAGE);
-    if (live == 0 || !na_writer_still_ours() || !pack(&p, c, bytes) ||
+    if (live == 0 || !na_writer_still_ours() || !pack_chunks(&p, c, bytes) ||
         na_sys6(SYS_mremap, copy, (long)bytes, (long)live, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0) !=
             to) {
         na_sys2(SYS_munmap, copy, (long)bytes);

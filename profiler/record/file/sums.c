@@ -23,7 +23,7 @@ typedef struct sums {
     int fd;
 } sums_t;
 
-static void make_table(uint32_t table[8][256]) {
+static void make_crc_table(uint32_t table[8][256]) {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t crc = i;
         for (int bit = 0; bit < 8; bit++)
@@ -64,7 +64,7 @@ static bool add_part(sums_t *m, uint64_t offset, uint64_t bytes, uint64_t part) 
     return true;
 }
 
-static bool is_chunk(const na_nprof_chunk_t *c, uint64_t offset, uint64_t end) {
+static bool is_chunk_at(const na_nprof_chunk_t *c, uint64_t offset, uint64_t end) {
     return c->magic == NA_NPROF_CHUNK_MAGIC && c->self_offset == offset &&
            c->length >= NA_NPROF_PAGE && c->length % NA_NPROF_PAGE == 0 &&
            c->length <= end - offset && c->header_crc == na_nprof_chunk_crc(*c);
@@ -76,8 +76,8 @@ static bool add_all(sums_t *m, uint64_t end) {
     for (uint64_t at = NA_NPROF_PAGE; at < end;) {
         na_nprof_chunk_t c;
         if (!na_writer_read(m->fd, &c, sizeof c, at)) return false;
-        uint64_t length = is_chunk(&c, at, end) ? c.length : NA_NPROF_PAGE;
-        bool head = is_chunk(&c, at, end) &&
+        uint64_t length = is_chunk_at(&c, at, end) ? c.length : NA_NPROF_PAGE;
+        bool head = is_chunk_at(&c, at, end) &&
                     ((c.flags & NA_NPROF_SEALED) != 0 || c.type == NA_NPROF_TRACE_DROPPED);
         if (!add_part(m, at, head ? sizeof c : length, PART)) return false;
         at += length;
@@ -118,7 +118,7 @@ void na_sums_add(int fd, na_nprof_header_t *h) {
     na_nprof_chunk_t *c = na_own_alloc(most, most);
     if (c != NULL) {
         m.sum = (na_nprof_sum_t *)(void *)(c + 1);
-        make_table(m.s->table);
+        make_crc_table(m.s->table);
         if (add_all(&m, h->used) && write_sums(fd, c, &m, h->used)) {
             h->sums = h->used;
             h->used += c->length;

@@ -16,9 +16,9 @@ typedef struct place {
     char path[4096]; /* empty: it has no name */
 } place_t;
 
-NA_SPARSE static place_t at_start, at_call, root;
-static place_t *relative = &at_start;
-static na_lock_t lock;
+NA_SPARSE static place_t where_at_start, at_call, root_directory;
+static place_t *relative = &where_at_start;
+static na_lock_t where_lock;
 
 static bool is_it(const place_t *p, long fd) {
     struct stat st;
@@ -50,8 +50,8 @@ static void keep_path(place_t *p, const char *path) {
  */
 static long directory_of(const char **name) {
     bool whole = **name == '/';
-    place_t *p = whole ? &root : relative;
-    na_lock(&lock);
+    place_t *p = whole ? &root_directory : relative;
+    na_lock(&where_lock);
     if (!p->known) keep_path(p, whole ? "/" : ".");
     if (p->fd < 0 || !is_it(p, p->fd)) { /* the program closed it, and may have the number now */
         long fd = p->ino != 0 && p->path[0] != 0 ? open_directory(p->path) : -ENOENT;
@@ -63,7 +63,7 @@ static long directory_of(const char **name) {
     }
     long fd = p->fd >= 0 ? p->fd : -ENOENT;
     bool never = p->ino == 0; /* none was to be had: the names themselves have to do */
-    na_unlock(&lock);
+    na_unlock(&where_lock);
     if (never) return AT_FDCWD;
     if (whole) {
         while ((*name)[0] == '/' && (*name)[1] != 0)
@@ -74,12 +74,12 @@ static long directory_of(const char **name) {
 }
 
 void na_where_start(const char *name) {
-    keep_path(name != NULL && name[0] == '/' ? &root : &at_start,
+    keep_path(name != NULL && name[0] == '/' ? &root_directory : &where_at_start,
               name != NULL && name[0] == '/' ? "/" : ".");
 }
 
 void na_where_begin(bool named_by_call) {
-    relative = named_by_call ? &at_call : &at_start;
+    relative = named_by_call ? &at_call : &where_at_start;
     if (!named_by_call) return;
     if (at_call.known && at_call.fd >= 0 && is_it(&at_call, at_call.fd))
         na_sys1(SYS_close, at_call.fd);
@@ -87,7 +87,7 @@ void na_where_begin(bool named_by_call) {
 }
 
 void na_where_after_fork(void) {
-    na_lock_reset(&lock);
+    na_lock_reset(&where_lock);
 }
 
 long na_where_open(const char *name, int flags, int mode) {
@@ -106,7 +106,7 @@ void na_where_unlink(const char *name) {
 }
 
 const char *na_where_shown(const char *name) {
-    NA_SPARSE static char whole[2 * sizeof at_start.path];
+    NA_SPARSE static char whole[2 * sizeof where_at_start.path];
     if (name[0] == '/' || relative->path[0] == 0) return name;
     struct stat st;
     if (na_sys4(SYS_newfstatat, AT_FDCWD, (long)".", (long)&st, 0) == 0 &&

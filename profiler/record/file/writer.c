@@ -72,12 +72,12 @@ typedef struct text {
     char *at, *end;
 } text_t;
 
-static void append_text(text_t *t, const char *s) {
+static void add_name_text(text_t *t, const char *s) {
     while (*s != 0 && t->at < t->end)
         *t->at++ = *s++;
 }
 
-static void put_number(text_t *t, uint64_t v) {
+static void add_name_number(text_t *t, uint64_t v) {
     char digits[21];
     char *p = digits + sizeof digits - 1;
     *p = 0;
@@ -85,7 +85,7 @@ static void put_number(text_t *t, uint64_t v) {
         *--p = (char)('0' + v % 10);
         v /= 10;
     } while (v != 0);
-    append_text(t, p);
+    add_name_text(t, p);
 }
 
 /* %p pid, %e program, %t start (seconds since 1970), %% a percent sign; others stay as they are. */
@@ -93,27 +93,27 @@ static void expand(text_t *t, const char *pattern, uint64_t pid, uint64_t start,
                    const char *program) {
     for (const char *p = pattern; *p != 0; p++) {
         if (*p != '%') {
-            append_text(t, (char[]){*p, 0});
+            add_name_text(t, (char[]){*p, 0});
             continue;
         }
         switch (*++p) {
         case 'p':
-            put_number(t, pid);
+            add_name_number(t, pid);
             break;
         case 'e':
-            append_text(t, program);
+            add_name_text(t, program);
             break;
         case 't':
-            put_number(t, start);
+            add_name_number(t, start);
             break;
         case '%':
-            append_text(t, "%");
+            add_name_text(t, "%");
             break;
         case 0:
-            append_text(t, "%");
+            add_name_text(t, "%");
             return;
         default:
-            append_text(t, (char[]){'%', *p, 0});
+            add_name_text(t, (char[]){'%', *p, 0});
         }
     }
 }
@@ -121,7 +121,7 @@ static void expand(text_t *t, const char *pattern, uint64_t pid, uint64_t start,
 /* ---- growth ---- */
 
 /* The name as opened: it counts from where the program began (where.h). */
-static char name[4096];
+static char profile_name[4096];
 
 static bool is_ours(long fd) {
     struct stat st;
@@ -141,15 +141,15 @@ long na_writer_move_up(long fd) {
     return high < 0 ? -EMFILE : high;
 }
 
-static na_lock_t opening;
+static na_lock_t opening_lock;
 
 /* The program closed our descriptor, as daemons close all. The file may have been renamed, removed
  * or put out of reach since: then it stays as it is. */
 static NA_COLD bool open_again(void) {
-    na_lock(&opening);
+    na_lock(&opening_lock);
     bool ours = is_ours(na_rec.fd); /* another thread was faster */
     if (!ours && !na_rec.unnamed) {
-        long fd = na_where_open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+        long fd = na_where_open(profile_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
         if (fd >= 0 && !is_ours(fd)) {
             na_sys1(SYS_close, fd);
             fd = -ENOENT;
@@ -158,7 +158,7 @@ static NA_COLD bool open_again(void) {
         ours = fd >= 0;
         if (ours) __atomic_store_n(&na_rec.fd, (int)fd, __ATOMIC_RELAXED);
     }
-    na_unlock(&opening);
+    na_unlock(&opening_lock);
     return ours;
 }
 
@@ -302,16 +302,16 @@ static bool claim(na_reserve_t *space, uint64_t to) {
     return na_reserve_claim(space, to, ahead, not_for_children, NULL) == NA_RESERVE_DONE;
 }
 
-static bool lies_in(const na_reserve_t *space, uintptr_t address) {
+static bool lies_in_space(const na_reserve_t *space, uintptr_t address) {
     return address - space->start < __atomic_load_n(&space->opened, __ATOMIC_RELAXED);
 }
 
 bool na_writer_has_file_at(uintptr_t address) {
-    return lies_in(&file_space, address);
+    return lies_in_space(&file_space, address);
 }
 
 bool na_writer_is_own(uintptr_t address) {
-    return lies_in(&file_space, address) || lies_in(&own_space, address);
+    return lies_in_space(&file_space, address) || lies_in_space(&own_space, address);
 }
 
 uint64_t na_writer_space(void) {
@@ -348,7 +348,7 @@ static long extend_map(uint64_t offset, uint64_t end) {
 
 /* A place of that size, of which little is charged at first; where address space is limited, an
  * eighth of what the program may have at most. */
-static uint8_t *find_place(na_reserve_t *space, uint64_t want) {
+static uint8_t *find_space(na_reserve_t *space, uint64_t want) {
     const uint64_t least = UINT64_C(4) << 20;
     uint64_t limit = na_os_space_limit();
     if (limit / 8 < want) want = limit / 8 < least ? least : limit / 8;
@@ -364,11 +364,11 @@ static uint8_t *find_place(na_reserve_t *space, uint64_t want) {
 }
 
 bool na_own_find_place(uint64_t bytes) {
-    na_rec.own = find_place(&own_space, bytes);
+    na_rec.own = find_space(&own_space, bytes);
     return na_rec.own != NULL;
 }
 
-static size_t base_length; /* of `name`, without a number */
+static size_t base_length; /* of `profile_name`, without a number */
 
 static long open_new(const char *path) {
     return na_where_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -381,20 +381,20 @@ static long open_unnamed(void) {
 
 #define MOST_NUMBERS 100000u
 
-/* The next free number after base_length characters of `name`, which go to `path` with it. Numbers
- * that this process gave to the same name are not tried again. */
+/* The next free number after base_length characters of `profile_name`, which go to `path` with it.
+ * Numbers that this process gave to the same name are not tried again. */
 static long open_numbered(char *path, size_t size) {
     static uint64_t last;       /* number given */
     static uint32_t last_check; /* of the name it was given to */
-    uint32_t check = na_nprof_crc32(name, base_length);
+    uint32_t check = na_nprof_crc32(profile_name, base_length);
     if (check != last_check) last = 0;
     last_check = check;
-    if (path != name) __builtin_memcpy(path, name, base_length);
+    if (path != profile_name) __builtin_memcpy(path, profile_name, base_length);
     long fd = -EEXIST;
     for (uint64_t i = last + 1; i <= MOST_NUMBERS && fd == -EEXIST; i++) {
         text_t t = {path + base_length, path + size - 1};
-        append_text(&t, ".");
-        put_number(&t, i);
+        add_name_text(&t, ".");
+        add_name_number(&t, i);
         *t.at = 0;
         fd = open_new(path);
         last = i;
@@ -403,11 +403,11 @@ static long open_numbered(char *path, size_t size) {
 }
 
 const char *na_writer_name(void) {
-    return name;
+    return profile_name;
 }
 
 long na_writer_open_next(char *copy, size_t size) {
-    long fd = size < sizeof name ? -ENAMETOOLONG : open_numbered(copy, size);
+    long fd = size < sizeof profile_name ? -ENAMETOOLONG : open_numbered(copy, size);
     if (fd < 0) return fd;
     long high = na_writer_move_up(fd);
     if (high < 0) na_where_unlink(copy);
@@ -423,8 +423,8 @@ void na_writer_warn(const char *what, const char *path, long error) {
  * slash can only be meant so, and if there is none, opening says that. */
 static bool names_directory(const text_t *t) {
     struct stat st;
-    if (t->at > name && t->at[-1] == '/') return true;
-    return na_where_stat(name, &st) == 0 && S_ISDIR(st.st_mode);
+    if (t->at > profile_name && t->at[-1] == '/') return true;
+    return na_where_stat(profile_name, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 #define DEFAULT_NAME "numalloc.%e.%p.%t.nprof"
@@ -434,8 +434,8 @@ static bool names_directory(const text_t *t) {
 
 bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, const char *program) {
     na_where_after_fork();
-    na_lock_reset(&opening); /* held, perhaps, by a thread that this child has not */
-    text_t t = {name, name + sizeof name - 8};
+    na_lock_reset(&opening_lock); /* held, perhaps, by a thread that this child has not */
+    text_t t = {profile_name, profile_name + sizeof profile_name - 8};
     const char *base_name = program;
     for (const char *p = program; *p != 0; p++)
         if (*p == '/') base_name = p + 1;
@@ -443,14 +443,14 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
     expand(&t, pattern, (uint64_t)pid, start_unix_ns / 1000000000U, base_name);
     *t.at = 0;
     if (names_directory(&t)) {
-        if (t.at[-1] != '/') append_text(&t, "/");
+        if (t.at[-1] != '/') add_name_text(&t, "/");
         expand(&t, DEFAULT_NAME, (uint64_t)pid, start_unix_ns / 1000000000U, base_name);
         *t.at = 0;
     }
-    base_length = (size_t)(t.at - name);
+    base_length = (size_t)(t.at - profile_name);
     uint64_t first = na_align_up(NA_NPROF_PAGE, na_os_page);
-    long fd = na_rec.unnamed ? open_unnamed() : open_new(name);
-    if (fd == -EEXIST) fd = open_numbered(name, sizeof name);
+    long fd = na_rec.unnamed ? open_unnamed() : open_new(profile_name);
+    if (fd == -EEXIST) fd = open_numbered(profile_name, sizeof profile_name);
     bool made = fd >= 0;
     if (made) fd = na_writer_move_up(fd);
     long error = fd < 0 ? fd : 0;
@@ -464,15 +464,15 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
     }
     if (error == 0) error = extend_disk(FIRST_BYTES);
     if (error == 0) {
-        na_rec.base = find_place(&file_space, UINT64_C(64) << 30);
+        na_rec.base = find_space(&file_space, UINT64_C(64) << 30);
         bool own = na_own_find_place(UINT64_C(16) << 30);
         error = na_rec.base == NULL || !own ? -ENOMEM : map_file(0, first);
     }
     if (error != 0) {
-        if (made && !na_rec.unnamed) na_where_unlink(name);
+        if (made && !na_rec.unnamed) na_where_unlink(profile_name);
         if (fd >= 0) na_sys1(SYS_close, fd);
         na_writer_close();
-        warn((const char *const[]){"numalloc: no profile, ", na_where_shown(name), ": ",
+        warn((const char *const[]){"numalloc: no profile, ", na_where_shown(profile_name), ": ",
                                    reason(error), NULL});
         return false;
     }
@@ -495,9 +495,9 @@ void na_writer_close(void) {
 
 void na_writer_abandon(void) {
     /* The first chunks have their room on disk: it was address space that they did not get. */
-    if (na_writer_still_ours() && !na_rec.unnamed) na_where_unlink(name);
+    if (na_writer_still_ours() && !na_rec.unnamed) na_where_unlink(profile_name);
     na_writer_close();
-    warn((const char *const[]){"numalloc: no profile, ", na_where_shown(name), ": ",
+    warn((const char *const[]){"numalloc: no profile, ", na_where_shown(profile_name), ": ",
                                reason(-ENOMEM), NULL});
 }
 
@@ -550,7 +550,7 @@ void na_writer_lost(void) {
     atomic_store(&na_rec.lost, true);
     __atomic_store_n(&na_rec.header->disk_full, 1, __ATOMIC_RELAXED);
     warn((const char *const[]){
-        "numalloc: the profile ends here, ", na_where_shown(name),
+        "numalloc: the profile ends here, ", na_where_shown(profile_name),
         ": the file was cut short, or its filesystem has no room left for what is in it; leave it "
         "alone, or name a file on another filesystem with NUMALLOC_PROFILE_FILE",
         NULL});

@@ -68,7 +68,7 @@ static bool read_str(na_py_thread_t *p, uintptr_t at, text_t *t) {
     return t->units == 0 || na_py_can_read(p, (uintptr_t)t->data, t->units * kind);
 }
 
-static bool read_bytes(na_py_thread_t *p, uintptr_t at, text_t *t) {
+static bool read_object_bytes(na_py_thread_t *p, uintptr_t at, text_t *t) {
     if (!is_object(p, at, na_py.bytes_type, NA_PY_BYTES_AT)) return false;
     t->units = na_py_word(at + NA_PY_LENGTH_AT);
     if (t->units > TEXT_MOST) t->units = TEXT_MOST;
@@ -95,7 +95,7 @@ static bool read_code(na_py_thread_t *p, uintptr_t at, code_t *c) {
     c->first_line = *(const int32_t *)(at + l->code_line);
     return read_str(p, na_py_word(at + l->code_name), &c->name) &&
            read_str(p, na_py_word(at + l->code_file), &c->file) &&
-           read_bytes(p, na_py_word(at + l->code_lines), &c->lines);
+           read_object_bytes(p, na_py_word(at + l->code_lines), &c->lines);
 }
 
 /* ---- checksums ---- */
@@ -290,21 +290,21 @@ bool na_py_all_same(const na_py_frame_t *innermost, const na_py_frame_t *kept, u
 
 /* ---- under the lock: the table ---- */
 
-static slot_t *slot_of(slot_t *slots, uint32_t mask, uint64_t checksum) {
+static slot_t *code_slot(slot_t *slots, uint32_t mask, uint64_t checksum) {
     uint32_t i = (uint32_t)(checksum >> 32) & mask;
     while (slots[i].bytes != 0 && slots[i].checksum != checksum)
         i = (i + 1) & mask;
     return &slots[i];
 }
 
-static bool grow(void) {
+static bool grow_codes(void) {
     uint32_t mask = codes.slots == NULL ? FIRST_SLOTS - 1 : codes.mask * 2 + 1;
     uint64_t bytes = ((uint64_t)mask + 1) * sizeof(slot_t);
     slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
     if (slots == NULL) return false;
     for (uint32_t i = 0; codes.slots != NULL && i <= codes.mask; i++)
         if (codes.slots[i].bytes != 0)
-            *slot_of(slots, mask, codes.slots[i].checksum) = codes.slots[i];
+            *code_slot(slots, mask, codes.slots[i].checksum) = codes.slots[i];
     if (codes.slots != NULL)
         na_own_give_back(codes.slots, ((uint64_t)codes.mask + 1) * sizeof(slot_t));
     codes.slots = slots;
@@ -313,11 +313,11 @@ static bool grow(void) {
 }
 
 /* Its slot, or a free one that may be filled; NULL: no room. */
-static slot_t *find_slot(uint64_t checksum) {
-    if ((codes.slots == NULL || codes.used * 2 > codes.mask) && !grow()) {
+static slot_t *find_code(uint64_t checksum) {
+    if ((codes.slots == NULL || codes.used * 2 > codes.mask) && !grow_codes()) {
         if (codes.slots == NULL || codes.used >= codes.mask) return NULL;
     }
-    return slot_of(codes.slots, codes.mask, checksum);
+    return code_slot(codes.slots, codes.mask, checksum);
 }
 
 /* ---- under the lock: the file ---- */
@@ -375,7 +375,7 @@ static uint32_t to_utf8(const text_t *t, uint8_t *to) {
 }
 
 static bool store_text(const text_t *t, bool is_str, na_nprof_python_text_ref_t *ref) {
-    slot_t *s = find_slot(t->checksum);
+    slot_t *s = find_code(t->checksum);
     if (s != NULL && s->bytes != 0) {
         *ref = (na_nprof_python_text_ref_t){s->value, s->bytes - 1};
         return true;
@@ -408,7 +408,7 @@ static const uint8_t *copy_of(const text_t *t, bool is_str) {
         raw.checksum = sum_text(OF_BYTES, &raw);
         if (!store_text(&raw, false, &ref)) return NULL;
     }
-    const slot_t *s = find_slot(raw.checksum);
+    const slot_t *s = find_code(raw.checksum);
     return s != NULL && s->bytes != 0 ? s->text : NULL;
 }
 
@@ -463,7 +463,7 @@ static void make_mark(uintptr_t at, const code_t *c, na_py_mark_t *m) {
 
 /* Its id, 0: no room. */
 static uint32_t store_code(uintptr_t address, const code_t *c, uint64_t checksum) {
-    slot_t *s = find_slot(checksum);
+    slot_t *s = find_code(checksum);
     if (s == NULL) return 0;
     if (s->bytes != 0) return s->value;
     na_nprof_python_code_t e = {
@@ -483,7 +483,7 @@ static uint32_t store_code(uintptr_t address, const code_t *c, uint64_t checksum
     __atomic_store_n(&to->kind, na_py.layout.lines, __ATOMIC_RELEASE);
     __atomic_store_n(&chunk->count, chunk->count + 1, __ATOMIC_RELEASE);
     uint32_t id = codes.next_code++;
-    if ((s = find_slot(checksum)) != NULL && s->bytes == 0) {
+    if ((s = find_code(checksum)) != NULL && s->bytes == 0) {
         *s = (slot_t){checksum, NULL, id, 1};
         codes.used++;
     }
@@ -496,7 +496,7 @@ static bool is_alive(const na_py_seen_t *s) {
     return s->life->words[0] == s->born.words[0] && s->life->words[1] == s->born.words[1];
 }
 
-static NA_NOINLINE bool learn(na_py_thread_t *p, uintptr_t at, na_py_seen_t *s) {
+static NA_NOINLINE bool learn_code(na_py_thread_t *p, uintptr_t at, na_py_seen_t *s) {
     code_t c;
     if (!read_code(p, at, &c)) return false;
     uint64_t checksum = sum_code(&c);
@@ -554,7 +554,7 @@ bool na_py_code(na_py_thread_t *p, uintptr_t code, na_py_frame_t *frame) {
     na_py_seen_t *s = p->seen[hash >> (64 - NA_PY_SEEN_BITS)];
     if (NA_UNLIKELY(s->code != code)) s = bring_forward(s, code);
     if (NA_UNLIKELY(s->code != code) || NA_UNLIKELY(!is_as_seen(p, s)))
-        if (!learn(p, code, s)) return false;
+        if (!learn_code(p, code, s)) return false;
     frame->id = s->id;
     if (s->life != NULL) {
         frame->life = s->life;

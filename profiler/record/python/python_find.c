@@ -15,7 +15,7 @@
 na_py_t na_py;
 na_nprof_python_t *na_py_entry;
 _Atomic uint32_t na_py_unmapped;
-static bool wanted;
+static bool python_wanted;
 
 /* ---- symbols ---- */
 
@@ -31,7 +31,7 @@ static bool is_inside(const symbols_t *s, uintptr_t at, size_t bytes) {
     return at >= s->start && at <= s->end && s->end - at >= bytes;
 }
 
-static bool open_symbols(symbols_t *s, const na_unwind_seen_t *seen) {
+static bool open_interpreter_symbols(symbols_t *s, const na_unwind_seen_t *seen) {
     const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)seen->start;
     const struct link_map *map = seen->link_map;
     *s = (symbols_t){.start = seen->start, .end = seen->end};
@@ -62,7 +62,7 @@ static bool open_symbols(symbols_t *s, const na_unwind_seen_t *seen) {
            s->hash[2] != 0;
 }
 
-static bool is_called(const symbols_t *s, uint32_t name, const char *wanted_name) {
+static bool is_symbol_called(const symbols_t *s, uint32_t name, const char *wanted_name) {
     const char *p = s->names + name;
     for (;; p++, wanted_name++) {
         if (!is_inside(s, (uintptr_t)p, 1) || *p != *wanted_name) return false;
@@ -89,7 +89,7 @@ static uintptr_t find_symbol(const symbols_t *s, const char *name, uint64_t *siz
         if ((*link | 1) == (h | 1)) {
             const ElfW(Sym) *sym = &s->table[at];
             if (is_inside(s, (uintptr_t)sym, sizeof *sym) && sym->st_shndx != SHN_UNDEF &&
-                is_called(s, sym->st_name, name)) {
+                is_symbol_called(s, sym->st_name, name)) {
                 uintptr_t address = s->bias + sym->st_value;
                 if (size != NULL) *size = sym->st_size;
                 return is_inside(s, address, sym->st_size) ? address : 0;
@@ -135,7 +135,7 @@ static void find_parts(const symbols_t *s, const na_unwind_seen_t *seen, uintptr
 static bool find(const na_unwind_seen_t *seen, na_py_t *found) {
     symbols_t s;
     uint64_t size = 0;
-    if (!open_symbols(&s, seen)) return false;
+    if (!open_interpreter_symbols(&s, seen)) return false;
     uintptr_t eval = find_symbol(&s, "_PyEval_EvalFrameDefault", &size);
     if (eval == 0 || size == 0) return false;
     found->start = seen->start;
@@ -207,7 +207,7 @@ enum { READS_FRAMES = false };
 #endif
 
 void na_python_module(const na_unwind_seen_t *seen) {
-    if (!READS_FRAMES || !wanted || na_rec.header == NULL) return;
+    if (!READS_FRAMES || !python_wanted || na_rec.header == NULL) return;
     if (na_py.layout.version != 0) {
         /* Another module where the interpreter was: it is gone. */
         if (seen->replaced == 0 || seen->start >= na_py.end || na_py.start >= seen->end) return;
@@ -221,11 +221,11 @@ void na_python_module(const na_unwind_seen_t *seen) {
 }
 
 void na_python_begin(bool want) {
-    wanted = want;
+    python_wanted = want;
     na_stacks_special_set(NA_STACKS_PYTHON, false);
     na_py_codes_begin();
 }
 
 void na_python_ready(void) {
-    if (wanted && na_py.layout.version != 0) switch_on();
+    if (python_wanted && na_py.layout.version != 0) switch_on();
 }

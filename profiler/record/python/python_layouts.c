@@ -48,7 +48,7 @@ static const debug_parts_t debug_parts[] = {
     {0x030f, 22, 8, 39, 47, 89, 93, 3},
 };
 
-static bool is_told(uint16_t version, const uint64_t *d, uint64_t words) {
+static bool is_layout_told(uint16_t version, const uint64_t *d, uint64_t words) {
     return words > DEBUG_FREE_THREADED && d[DEBUG_COOKIE] == COOKIE &&
            d[DEBUG_VERSION] >> 16 == version;
 }
@@ -104,7 +104,7 @@ uint32_t na_py_layout_of(uint16_t version, const uint64_t *debug, uint64_t words
         see_how(l);
         return 0;
     }
-    if (!is_told(version, debug, words)) return NA_NPROF_PY_REFUSED_VERSION;
+    if (!is_layout_told(version, debug, words)) return NA_NPROF_PY_REFUSED_VERSION;
     if (debug[DEBUG_FREE_THREADED] != 0) return NA_NPROF_PY_REFUSED_NO_GIL;
     for (size_t i = 0; i < sizeof debug_parts / sizeof *debug_parts; i++) {
         const debug_parts_t *parts = &debug_parts[i];

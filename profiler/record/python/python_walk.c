@@ -13,14 +13,14 @@
 
 const na_record_t na_py_no_record;
 
-static NA_COLD void count(uint64_t *counter) {
+static NA_COLD void count_one(uint64_t *counter) {
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- what can be read ---- */
 
 /* The kernel copies the mask before it finds that there is no such request. */
-static NA_COLD bool ask_kernel(uintptr_t page) {
+static NA_COLD bool ask_kernel_for_page(uintptr_t page) {
     return na_sys4(SYS_rt_sigprocmask, -1, (long)(page << NA_PY_PAGE_BITS), 0, 8) == -EINVAL;
 }
 
@@ -37,7 +37,7 @@ bool na_py_can_read(na_py_thread_t *p, uintptr_t at, size_t bytes) {
          page++) {
         uintptr_t *known = &p->pages[page % NA_PY_PAGES];
         if (NA_LIKELY(*known == page)) continue;
-        if (!ask_kernel(page)) return false;
+        if (!ask_kernel_for_page(page)) return false;
         *known = page;
     }
     return true;
@@ -70,7 +70,7 @@ static void see_interpreter(na_py_thread_t *p, const void *state) {
     p->other = interpreter != na_py.main_interpreter();
 }
 
-static const void *thread_state(const na_rthread_t *t) {
+static const void *interpreter_thread(const na_rthread_t *t) {
     na_py_thread_t *p = t->python;
     const void *current = na_py.current_state();
     if (NA_LIKELY(na_py_is_own(p, current))) return current;
@@ -89,11 +89,11 @@ static const void *thread_state(const na_rthread_t *t) {
         return current;
     }
     if (current != NULL && may_be_mine(p, current)) {
-        count(&na_py_entry->unreadable);
+        count_one(&na_py_entry->unreadable);
         return NULL;
     }
     if (own != NULL && na_py.is_finalizing()) {
-        count(&na_py_entry->finalizing);
+        count_one(&na_py_entry->finalizing);
         return NULL;
     }
     if (own != NULL && na_py.layout.version >= 0x030c) see_interpreter(p, own);
@@ -108,17 +108,17 @@ static bool is_loaded(void) {
 }
 
 /* The innermost frame, 0: none. */
-static uintptr_t innermost(const na_rthread_t *t) {
+static uintptr_t innermost_frame(const na_rthread_t *t) {
     const na_py_layout_t *l = &na_py.layout;
     if (NA_UNLIKELY(!na_py.lasting) && !is_loaded()) return 0;
-    const void *state = thread_state(t);
+    const void *state = interpreter_thread(t);
     if (state == NULL) return 0;
     uintptr_t top = na_py_word((uintptr_t)state + l->thread_frame);
     if (l->cframe_frame == NA_PY_NONE || top == 0) return top;
     top += l->cframe_frame;
     if (NA_UNLIKELY(!na_py_is_on_stack(t, top)) &&
         ((top & 7) != 0 || !na_py_can_read(t->python, top, 8))) {
-        count(&na_py_entry->unreadable);
+        count_one(&na_py_entry->unreadable);
         return 0;
     }
     return na_py_word(top);
@@ -178,7 +178,7 @@ static void set_unit(na_py_frame_t *f) {
 }
 
 /* Reads a frame. False: it is none. */
-static bool read_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
+static bool read_python_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
     const na_py_layout_t *l = &na_py.layout;
     if ((frame & 7) != 0 ||
         (!is_known(p, frame, l->frame_size) && !na_py_can_read(p, frame, l->frame_size)))
@@ -246,14 +246,14 @@ static void set_room(na_py_thread_t *p, na_py_frame_t *frames, uint32_t room) {
     p->room = room;
 }
 
-static uint64_t bytes_of(uint32_t room) {
+static uint64_t kept_bytes(uint32_t room) {
     return (1 + 2 * (uint64_t)room) * sizeof(na_py_frame_t);
 }
 
-static NA_COLD bool grow(na_py_thread_t *p, uint32_t fresh) {
+static NA_COLD bool grow_kept(na_py_thread_t *p, uint32_t fresh) {
     uint32_t room = p->room * 4;
     if (room > NA_PY_MOST) return false;
-    uint64_t bytes = bytes_of(room);
+    uint64_t bytes = kept_bytes(room);
     na_py_frame_t *frames = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
     if (frames == NULL) return false;
     const na_py_frame_t *kept = p->kept, *new = p->fresh;
@@ -286,8 +286,8 @@ static NA_COLD void forget_pages(na_py_thread_t *p, uint32_t unmapped) {
     p->pages[0] = NA_PY_NOWHERE;
 }
 
-static NA_COLD na_py_thread_t *make(na_rthread_t *t) {
-    uint64_t bytes = sizeof(na_py_thread_t) + bytes_of(NA_PY_LEAST);
+static NA_COLD na_py_thread_t *make_thread(na_rthread_t *t) {
+    uint64_t bytes = sizeof(na_py_thread_t) + kept_bytes(NA_PY_LEAST);
     if (!na_rec_has_room(bytes)) return NULL;
     na_py_thread_t *p = na_own_alloc(bytes, bytes);
     if (p == NULL) return NULL;
@@ -298,19 +298,19 @@ static NA_COLD na_py_thread_t *make(na_rthread_t *t) {
 
 /* The call of the evaluation function that `outer` marks runs no frame: what is inside of it is
  * another's. (In 3.15 each chain begins with a mark of none.) */
-static bool is_ended(const na_py_frame_t *outer) {
+static bool is_chain_ended(const na_py_frame_t *outer) {
     return outer->shim && (outer->back != 0 || na_py.layout.version < 0x030f);
 }
 
 /* Gives a frame its node, inside of `outer`, the outermost if that is NULL. False: no room. */
-static bool name(na_rthread_t *t, const na_py_frame_t *outer, na_py_frame_t *f) {
+static bool name_frame(na_rthread_t *t, const na_py_frame_t *outer, na_py_frame_t *f) {
     uint32_t node = outer != NULL ? outer->node : NA_NPROF_ROOT;
     f->marks = (outer != NULL ? outer->marks : 0) + (f->mark.name != 0);
     if (outer != NULL && NA_LIKELY(f->outer == outer->as_outer)) return true; /* it has it still */
     f->path = outer != NULL ? outer->path : ROOT_PATH;
     if (NA_UNLIKELY(outer == NULL) && t->python->other)
         node = na_stacks_enter(t, &f->path, node, NA_NPROF_PY_OTHER, 0);
-    if (f->shim && outer != NULL && NA_UNLIKELY(is_ended(outer)))
+    if (f->shim && outer != NULL && NA_UNLIKELY(is_chain_ended(outer)))
         node = na_stacks_enter(t, &f->path, node, NA_NPROF_PY_NO_FRAME, 0);
     if (NA_UNLIKELY(node == 0)) return false;
     f->node = node;
@@ -334,7 +334,7 @@ NA_INLINE void set_outer(na_py_frame_t *tail, const na_py_frame_t *outer, uint32
 
 /* Makes the tail that lies inside of the kept frames [0, base). (Of one whose code has not begun
  * nothing is known but its node. What shows no frame at all makes no pair.) */
-static void remember(na_py_thread_t *p, const na_py_frame_t *f, uint32_t base) {
+static void remember_frame(na_py_thread_t *p, const na_py_frame_t *f, uint32_t base) {
     if ((f->id == 0 && !f->shim) || f->node == NA_NPROF_ROOT) return;
     na_py_frame_t *tails = na_py_tails_at(p, f->frame, f->instr), *tail = tails;
     while (tail < tails + 2 && (tail->frame != f->frame || tail->instr != f->instr))
@@ -349,11 +349,11 @@ static void remember(na_py_thread_t *p, const na_py_frame_t *f, uint32_t base) {
 /* The node of the innermost frame, which lies inside of the kept ones [0, base). Where groups are
  * counted from the innermost call on, one that runs no frame has to be there. */
 static uint32_t innermost_node(na_rthread_t *t, const na_py_frame_t *f, uint32_t base) {
-    if (NA_UNLIKELY(t->python->other) && f->shim && is_ended(f)) {
+    if (NA_UNLIKELY(t->python->other) && f->shim && is_chain_ended(f)) {
         uint32_t path = f->path;
         return na_stacks_enter(t, &path, f->node, NA_NPROF_PY_NO_FRAME, 0);
     }
-    remember(t->python, f, base);
+    remember_frame(t->python, f, base);
     return f->node;
 }
 
@@ -362,7 +362,7 @@ static uint32_t enter_innermost(na_rthread_t *t, na_py_frame_t *f, uint32_t base
     na_py_frame_t *outer = base != 0 ? &t->python->kept[base - 1] : NULL, *tail = f->met;
     if (NA_LIKELY(tail != NULL)) {
         if (NA_LIKELY(!tail->shim)) {
-            if (NA_UNLIKELY(!name(t, outer, tail))) {
+            if (NA_UNLIKELY(!name_frame(t, outer, tail))) {
                 tail->frame = 0; /* it has lost its node */
                 return outer != NULL ? outer->node : NA_NPROF_ROOT;
             }
@@ -371,13 +371,13 @@ static uint32_t enter_innermost(na_rthread_t *t, na_py_frame_t *f, uint32_t base
         }
         copy_frame(f, tail);
     }
-    if (NA_UNLIKELY(!name(t, outer, f))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
+    if (NA_UNLIKELY(!name_frame(t, outer, f))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
     return innermost_node(t, f, base);
 }
 
 /* The new frames, innermost first, lie inside of the kept ones [0, base). All but the innermost are
  * kept, too; where that is the only one, what was kept further in may be met again. */
-static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
+static uint32_t enter_frames(na_rthread_t *t, uint32_t base, uint32_t n) {
     na_py_thread_t *p = t->python;
     if (n > 1 || p->count > base + STALE_MOST) p->count = base;
     uint32_t read = 0, i = n;
@@ -388,7 +388,8 @@ static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
         *place_of(p, f->frame) = (uint16_t)base;
         /* No room: what is outside stands for it. */
         bool named = outer != NULL && f->outer == outer->as_outer;
-        if (NA_UNLIKELY(!name(t, outer, f))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
+        if (NA_UNLIKELY(!name_frame(t, outer, f)))
+            return outer != NULL ? outer->node : NA_NPROF_ROOT;
         if (tail == NULL) {
             read = i;
         } else if (!named) {
@@ -402,7 +403,7 @@ static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
     uint32_t node = enter_innermost(t, p->fresh, base);
     /* Those that were read become tails, in the places of others. */
     for (i = n; read != 0 && i-- > read;)
-        if (p->fresh[i].met == NULL) remember(p, &p->kept[base - i], base - i);
+        if (p->fresh[i].met == NULL) remember_frame(p, &p->kept[base - i], base - i);
     return node;
 }
 
@@ -423,7 +424,7 @@ uint32_t na_python_walk(na_rthread_t *t, uintptr_t frame, const na_py_found_t *f
             /* That one has changed; those inside of it have not, but for their nodes. */
             sought = false;
             for (; i > at; i--) {
-                if (NA_UNLIKELY(n == p->room) && !grow(p, n)) goto deep;
+                if (NA_UNLIKELY(n == p->room) && !grow_kept(p, n)) goto deep;
                 copy_frame(&p->fresh[n], &p->kept[i]);
                 p->fresh[n].met = NULL;
                 p->fresh[n++].outer = UNNAMED;
@@ -431,17 +432,17 @@ uint32_t na_python_walk(na_rthread_t *t, uintptr_t frame, const na_py_found_t *f
             frame = p->kept[at].frame;
             last = at - 1;
         }
-        if (NA_UNLIKELY(n == p->room) && !grow(p, n)) goto deep;
+        if (NA_UNLIKELY(n == p->room) && !grow_kept(p, n)) goto deep;
         if (!sought) met = met_before(p, frame);
         sought = false;
         na_py_frame_t *new = &p->fresh[n];
         if (met != NULL) {
             new->met = met;
             frame = met->back;
-        } else if (NA_LIKELY(read_frame(p, frame, new))) {
+        } else if (NA_LIKELY(read_python_frame(p, frame, new))) {
             frame = new->back;
         } else {
-            count(&na_py_entry->unreadable);
+            count_one(&na_py_entry->unreadable);
             cut = true;
             break;
         }
@@ -449,26 +450,26 @@ uint32_t na_python_walk(na_rthread_t *t, uintptr_t frame, const na_py_found_t *f
         if (frame == 0) break;
     }
     while (NA_UNLIKELY((uint32_t)base + n > p->room))
-        if (!grow(p, n)) goto deep;
+        if (!grow_kept(p, n)) goto deep;
     if (base == 0) p->cut = cut;
-    if (n != 0) return enter(t, (uint32_t)base, n);
+    if (n != 0) return enter_frames(t, (uint32_t)base, n);
     if (base == 0) return NA_NPROF_ROOT;
     return innermost_node(t, &p->kept[base - 1], (uint32_t)base - 1);
 deep:
     /* The innermost of them. Nothing is kept: it would be compared in vain. */
-    count(&na_py_entry->deep);
+    count_one(&na_py_entry->deep);
     p->cut = true;
-    uint32_t node = enter(t, 0, n);
+    uint32_t node = enter_frames(t, 0, n);
     na_python_forget(p);
     return node;
 }
 
 uint32_t na_python_node(na_rthread_t *t) {
     na_py_thread_t *p = t->python;
-    if (NA_UNLIKELY(p == NULL) && (p = make(t)) == NULL) return NA_NPROF_ROOT;
+    if (NA_UNLIKELY(p == NULL) && (p = make_thread(t)) == NULL) return NA_NPROF_ROOT;
     uint32_t unmapped = atomic_load_explicit(&na_py_unmapped, memory_order_relaxed);
     if (NA_UNLIKELY(p->unmapped != unmapped)) forget_pages(p, unmapped);
-    uintptr_t frame = innermost(t);
+    uintptr_t frame = innermost_frame(t);
     if (frame == 0) return NA_NPROF_ROOT;
     na_py_found_t found = {.met = NULL};
     if (NA_LIKELY(na_py_is_readable(p, frame))) {

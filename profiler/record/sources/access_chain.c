@@ -66,7 +66,7 @@ typedef struct chain {
 } chain_t;
 
 /* The frame-pointer convention, for code that has no module. */
-static bool frame_pointer_step(na_cfi_regs_t *regs, copy_t *copy) {
+static bool copied_frame_step(na_cfi_regs_t *regs, copy_t *copy) {
     uint64_t fp = regs->r[NA_DW_RBP], next, ra;
     if ((regs->valid >> NA_DW_RBP & 1) == 0 || fp < regs->r[NA_DW_RSP] ||
         !read_copy(copy, fp, &next) || !read_copy(copy, fp + 8, &ra))
@@ -102,7 +102,7 @@ static void unwind(na_cfi_regs_t regs, copy_t *copy, chain_t *to) {
             break;
         case NA_UMODULE_NONE:
             if (regs.r[NA_DW_RBP] == 0) return; /* the outermost, by the convention of the ABI */
-            if (!frame_pointer_step(&regs, copy)) {
+            if (!copied_frame_step(&regs, copy)) {
                 to->truncated = true;
                 return;
             }

@@ -23,16 +23,16 @@
 #define SAMPLE_BYTES 152u /* the longest without a chain */
 #define PMUS         "/sys/bus/event_source/devices/"
 
-static na_perf_plan_t plan, plan_without; /* call chains */
-static uint32_t frames;                   /* of a chain, at most; 0: there are none */
-static uint8_t stores_id;                 /* PEBS: the entry of the second event */
+static na_perf_plan_t sampled_plan, sampled_plan_without; /* call chains */
+static uint32_t frames;   /* of a chain, at most; 0: there are none */
+static uint8_t stores_id; /* PEBS: the entry of the second event */
 /* Counters of whole CPUs, and the module, sample the recorder's own thread, too. */
 static uint32_t own_tid;
-static uint64_t drain_every = DRAIN_EVERY;
+static uint64_t sampled_drain_every = DRAIN_EVERY;
 
 /* ---- levels: the module's names to the file's ---- */
 
-static uint8_t level_of(uint32_t level, uint32_t flags) {
+static uint8_t perf_level(uint32_t level, uint32_t flags) {
     bool remote = (flags & NA_IBS_F_REMOTE) != 0, local = (flags & NA_IBS_F_LOCAL) != 0;
     switch (level) {
     case NA_IBS_LEVEL_L1:
@@ -62,7 +62,7 @@ static uint8_t level_of(uint32_t level, uint32_t flags) {
     }
 }
 
-static uint8_t flags_of(uint32_t flags) {
+static uint8_t sample_flags(uint32_t flags) {
     return (uint8_t)((flags & NA_IBS_F_KERNEL ? NA_NPROF_SAMPLE_KERNEL : 0) |
                      (flags & (NA_IBS_F_TLB_L1MISS | NA_IBS_F_TLB_L2MISS) ? NA_NPROF_SAMPLE_TLB_MISS
                                                                           : 0) |
@@ -108,7 +108,7 @@ static struct na_ibs_cpu processor; /* AMD's: what its registers mean */
 
 /* perf's own summary of a sample has an instruction that reads and writes as one that reads, and no
  * width. Where the registers came with it, they are asked. */
-static void describe(const na_perf_body_t *b, struct na_ibs_decoded *to) {
+static void describe_sample(const na_perf_body_t *b, struct na_ibs_decoded *to) {
     struct na_ibs_cpu cpu = processor;
     struct na_ibs_regs regs;
     memset(to, 0, sizeof *to);
@@ -121,19 +121,20 @@ static void describe(const na_perf_body_t *b, struct na_ibs_decoded *to) {
 static void take_memory(na_perf_target_t *t, const struct perf_event_header *header,
                         const uint64_t *words, uint32_t count) {
     na_perf_body_t b;
-    if (!na_perf_body(words, count, plan.attr[plan.events - 1].sample_type, &b)) return;
+    if (!na_perf_body(words, count, sampled_plan.attr[sampled_plan.events - 1].sample_type, &b))
+        return;
     struct na_ibs_decoded decoded;
-    describe(&b, &decoded);
+    describe_sample(&b, &decoded);
     if (!decoded.is_access || b.pid != (uint32_t)na_rec.header->pid || b.tid == own_tid) {
         na_access_entry->filtered++;
         return;
     }
     bool store = !amd && t->events > 1 && b.id == t->id[t->events - 1];
-    na_access_raw_t raw = raw_of(&b, plan.attr[plan.events - 1].sample_period);
+    na_access_raw_t raw = raw_of(&b, sampled_plan.attr[sampled_plan.events - 1].sample_period);
     raw.op = decoded.op;
-    raw.level = level_of(decoded.level, decoded.flags);
+    raw.level = perf_level(decoded.level, decoded.flags);
     raw.width = decoded.width;
-    raw.flags = flags_of(decoded.flags);
+    raw.flags = sample_flags(decoded.flags);
     /* Where the processor does not know it, it is where the interrupt came. */
     raw.exact_ip = !amd || (header->misc & PERF_RECORD_MISC_EXACT_IP) != 0;
     if (b.latency != 0) raw.latency = (int32_t)(b.latency & 0x7fffffff);
@@ -146,7 +147,7 @@ static void take_fault(na_perf_target_t *t, const struct perf_event_header *head
                        const uint64_t *words, uint32_t count) {
     (void)t;
     na_perf_body_t b;
-    if (!na_perf_body(words, count, plan.attr[0].sample_type, &b)) return;
+    if (!na_perf_body(words, count, sampled_plan.attr[0].sample_type, &b)) return;
     na_access_raw_t raw = raw_of(&b, 1);
     raw.stack = chain_of(&b, header);
     na_access_store_sample(&raw);
@@ -154,16 +155,16 @@ static void take_fault(na_perf_target_t *t, const struct perf_event_header *head
 
 static uint64_t next_drain(void) {
     na_access_store_flush();
-    return na_access_mono() + drain_every;
+    return na_access_mono() + sampled_drain_every;
 }
 
 /* How much of the fullest ring is in use decides when to come again: a busy processor fills one in
  * a few milliseconds, and an idle one should not be woken. */
 static void pace(uint64_t most, uint64_t room) {
-    if (most > room / 4 && drain_every > DRAIN_OFTEN)
-        drain_every /= 2;
-    else if (most < room / 16 && drain_every < DRAIN_EVERY)
-        drain_every *= 2;
+    if (most > room / 4 && sampled_drain_every > DRAIN_OFTEN)
+        sampled_drain_every /= 2;
+    else if (most < room / 16 && sampled_drain_every < DRAIN_EVERY)
+        sampled_drain_every *= 2;
 }
 
 #define NO_FRAMES                                                                                  \
@@ -172,21 +173,21 @@ static void pace(uint64_t most, uint64_t room) {
 
 /* Opens for all threads. Rings for chains may be more memory than the system lets a user lock
  * (kernel.perf_event_mlock_kb, ulimit -l): then it goes on without. */
-static uint32_t meet_threads(na_perf_sample_fn_t each, long *error) {
-    uint32_t unarmed = na_perf_scan(&plan, each, error);
+static uint32_t meet_sampled_threads(na_perf_sample_fn_t each, long *error) {
+    uint32_t unarmed = na_perf_scan(&sampled_plan, each, error);
     if (unarmed == 0 || *error != -EPERM || frames == 0) return unarmed;
     for (uint32_t i = 0; i < na_perf_count; i++)
         if (na_perf_target[i].events != 0) na_perf_drain(&na_perf_target[i], each);
     na_perf_close_all();
-    plan = plan_without;
+    sampled_plan = sampled_plan_without;
     frames = 0;
     na_rec_copy(na_access_entry->why, sizeof na_access_entry->why, NO_FRAMES);
-    return na_perf_scan(&plan, each, error);
+    return na_perf_scan(&sampled_plan, each, error);
 }
 
 static void drain_all(na_perf_sample_fn_t each) {
     long error = 0;
-    uint32_t unarmed = meet_threads(each, &error);
+    uint32_t unarmed = meet_sampled_threads(each, &error);
     if (unarmed > na_access_entry->unarmed) na_access_entry->unarmed = unarmed;
     uint64_t most = 0;
     for (uint32_t i = 0; i < na_perf_count; i++) {
@@ -194,7 +195,7 @@ static void drain_all(na_perf_sample_fn_t each) {
         uint64_t taken = na_perf_drain(&na_perf_target[i], each);
         if (taken > most) most = taken;
     }
-    pace(most, plan.ring_bytes);
+    pace(most, sampled_plan.ring_bytes);
 }
 
 static uint64_t step_memory(void) {
@@ -219,22 +220,23 @@ static void stop_fault(void) {
 
 /* The plan's attributes may be used as they are: opens it for all threads. */
 static bool open_sampled(na_perf_sample_fn_t each, char why[NA_WHY]) {
-    plan_without = plan;
+    sampled_plan_without = sampled_plan;
     frames = 0;
-    for (uint32_t i = 0; i < plan.events; i++)
-        if (plan.attr[i].sample_period != 0)
-            frames = na_frames_ask(&plan.attr[i], na_access_config->access_frames);
+    for (uint32_t i = 0; i < sampled_plan.events; i++)
+        if (sampled_plan.attr[i].sample_period != 0)
+            frames = na_frames_ask(&sampled_plan.attr[i], na_access_config->access_frames);
     /* Room for as many samples as without. */
-    uint32_t room = plan.ring_bytes / SAMPLE_BYTES * (SAMPLE_BYTES + na_frames_bytes(frames));
-    while (plan.ring_bytes < room)
-        plan.ring_bytes *= 2;
-    long error = na_perf_try(&plan);
+    uint32_t room =
+        sampled_plan.ring_bytes / SAMPLE_BYTES * (SAMPLE_BYTES + na_frames_bytes(frames));
+    while (sampled_plan.ring_bytes < room)
+        sampled_plan.ring_bytes *= 2;
+    long error = na_perf_try(&sampled_plan);
     if (error == 0) {
-        meet_threads(each, &error);
+        meet_sampled_threads(each, &error);
         if (na_perf_open_count() != 0) error = 0;
     }
     if (error != 0) na_perf_refusal(error, why);
-    if (error == 0 && frames == 0 && plan_without.ring_bytes < room) /* given up */
+    if (error == 0 && frames == 0 && sampled_plan_without.ring_bytes < room) /* given up */
         na_rec_copy(why, NA_WHY, NO_FRAMES);
     if (error == 0 && frames != 0) na_access_entry->flags |= NA_NPROF_ACCESS_STACK;
     return error == 0;
@@ -282,14 +284,14 @@ static bool start_ibs(uint64_t period, char why[NA_WHY]) {
     own_tid = (uint32_t)na_sys0(SYS_gettid);
     period = period != 0 ? (period + 15) & ~UINT64_C(15) : IBS_PERIOD;
     if (period < 0x90) period = 0x90;
-    plan = (na_perf_plan_t){.events = 1, .ring_bytes = (uint32_t)(16 * na_os_page)};
-    struct perf_event_attr *attr = &plan.attr[0];
+    sampled_plan = (na_perf_plan_t){.events = 1, .ring_bytes = (uint32_t)(16 * na_os_page)};
+    struct perf_event_attr *attr = &sampled_plan.attr[0];
     *attr = attr_of((uint32_t)type, UINT64_C(1) << 19, period); /* operations, not cycles */
     attr->sample_type |= NA_SAMPLE_MEMORY;
-    plan.cpus = kernel < 6002;
+    sampled_plan.cpus = kernel < 6002;
     /* All processes' samples come, some ten thousand a second. (As much as the system lets a user
      * lock by default.) */
-    if (plan.cpus) plan.ring_bytes = (uint32_t)(64 * na_os_page);
+    if (sampled_plan.cpus) sampled_plan.ring_bytes = (uint32_t)(64 * na_os_page);
     char format[16];
     if (na_os_read_file(PMUS "ibs_op/format/swfilt", format, sizeof format) > 0) {
         attr->size = PERF_ATTR_SIZE_VER7;
@@ -299,7 +301,7 @@ static bool start_ibs(uint64_t period, char why[NA_WHY]) {
     na_access_entry->period = period;
     identify();
     attr->sample_type |= PERF_SAMPLE_RAW;
-    if (na_perf_try(&plan) != 0) attr->sample_type &= ~(uint64_t)PERF_SAMPLE_RAW;
+    if (na_perf_try(&sampled_plan) != 0) attr->sample_type &= ~(uint64_t)PERF_SAMPLE_RAW;
     return open_sampled(take_memory, why);
 }
 
@@ -358,19 +360,19 @@ static bool start_pebs(uint64_t period, char why[NA_WHY]) {
         return false;
     }
     if (period == 0) period = LOAD_PERIOD;
-    plan = (na_perf_plan_t){.ring_bytes = (uint32_t)(16 * na_os_page)};
+    sampled_plan = (na_perf_plan_t){.ring_bytes = (uint32_t)(16 * na_os_page)};
     if (read_event(PMUS "cpu/events/mem-loads-aux", &aux, &unused)) {
-        plan.attr[plan.events++] = attr_of((uint32_t)type, aux, 0);
-        plan.group = 3;
+        sampled_plan.attr[sampled_plan.events++] = attr_of((uint32_t)type, aux, 0);
+        sampled_plan.group = 3;
     }
-    plan.attr[plan.events++] = attr_of((uint32_t)type, loads, period);
-    plan.attr[plan.events - 1].config1 = ldlat;
-    plan.attr[plan.events++] = attr_of((uint32_t)type, stores, period);
-    for (uint32_t i = 0; i < plan.events; i++) {
-        plan.attr[i].exclude_kernel = plan.attr[i].exclude_hv = 1;
-        if (plan.attr[i].sample_period != 0) {
-            plan.attr[i].precise_ip = 2;
-            plan.attr[i].sample_type |= NA_SAMPLE_MEMORY;
+    sampled_plan.attr[sampled_plan.events++] = attr_of((uint32_t)type, loads, period);
+    sampled_plan.attr[sampled_plan.events - 1].config1 = ldlat;
+    sampled_plan.attr[sampled_plan.events++] = attr_of((uint32_t)type, stores, period);
+    for (uint32_t i = 0; i < sampled_plan.events; i++) {
+        sampled_plan.attr[i].exclude_kernel = sampled_plan.attr[i].exclude_hv = 1;
+        if (sampled_plan.attr[i].sample_period != 0) {
+            sampled_plan.attr[i].precise_ip = 2;
+            sampled_plan.attr[i].sample_type |= NA_SAMPLE_MEMORY;
         }
     }
     na_access_entry->period = period;
@@ -388,9 +390,9 @@ static bool start_pebs(uint64_t period, char why[NA_WHY]) {
 
 static bool start_fault(uint64_t period, char why[NA_WHY]) {
     (void)period;
-    plan = (na_perf_plan_t){.events = 1, .ring_bytes = (uint32_t)(8 * na_os_page)};
-    plan.attr[0] = attr_of(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1);
-    plan.attr[0].exclude_kernel = plan.attr[0].exclude_hv = 1;
+    sampled_plan = (na_perf_plan_t){.events = 1, .ring_bytes = (uint32_t)(8 * na_os_page)};
+    sampled_plan.attr[0] = attr_of(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1);
+    sampled_plan.attr[0].exclude_kernel = sampled_plan.attr[0].exclude_hv = 1;
     na_access_entry->period = 1;
     return open_sampled(take_fault, why);
 }
@@ -427,7 +429,7 @@ static bool start_numa(uint64_t period, char why[NA_WHY]) {
 static void take_hint(na_perf_target_t *t, const struct perf_event_header *header,
                       const uint64_t *words, uint32_t count) {
     na_perf_body_t b;
-    if (!na_perf_body(words, count, plan.attr[0].sample_type, &b)) return;
+    if (!na_perf_body(words, count, sampled_plan.attr[0].sample_type, &b)) return;
     uint32_t h = (uint32_t)((b.address >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> 44);
     if ((seen[h / 64] >> h % 64 & 1) == 0) {
         seen[h / 64] |= UINT64_C(1) << h % 64;
@@ -457,7 +459,7 @@ static int16_t dense(int node) {
 
 static uint64_t own_records;
 
-static void take_record(void *unused, const struct na_ibs_record *r) {
+static void take_kernel_record(void *unused, const struct na_ibs_record *r) {
     (void)unused;
     if (r->tid == own_tid) {
         own_records++;
@@ -473,9 +475,9 @@ static void take_record(void *unused, const struct na_ibs_record *r) {
         .cpu = r->cpu,
         .home = dense(r->home_node),
         .op = r->op,
-        .level = level_of(r->level, r->flags),
+        .level = perf_level(r->level, r->flags),
         .width = r->width,
-        .flags = flags_of(r->flags),
+        .flags = sample_flags(r->flags),
         .exact_ip = (r->flags & NA_IBS_F_IP_INVALID) == 0,
     };
     if (r->latency == UINT16_MAX) raw.flags |= NA_NPROF_SAMPLE_LATENCY_MAX;
@@ -532,7 +534,7 @@ static bool start_kmod(struct na_ibs_start *start, char why[NA_WHY]) {
 static bool start_kmod_ibs(uint64_t period, char why[NA_WHY]) {
     struct na_ibs_start start = {.source = NA_IBS_SOURCE_IBS,
                                  .period = period != 0 ? period : IBS_PERIOD,
-                                 .flags = NA_IBS_START_RAW, /* see describe() */
+                                 .flags = NA_IBS_START_RAW, /* see describe_sample() */
                                  .config = UINT64_C(1) << 19};
     return start_kmod(&start, why);
 }
@@ -601,7 +603,7 @@ static bool start_kmod_sim(uint64_t period, char why[NA_WHY]) {
 }
 
 static uint64_t step_kmod(void) {
-    na_kmod_drain(&kmod, take_record, NULL);
+    na_kmod_drain(&kmod, take_kernel_record, NULL);
     na_access_store_flush();
     read_counters();
     return na_access_mono() + DRAIN_EVERY;

@@ -41,10 +41,10 @@
 /* What follows an AUX record: perf's identification of its moment. */
 #define AUX_TYPE (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 
-static na_perf_plan_t plan;
+static na_perf_plan_t spe_plan;
 static na_spe_setup_t setup;
-static na_spe_counts_t counts;
-static uint64_t drain_every, looked; /* `looked`: for quiet threads, last time */
+static na_spe_counts_t spe_counts;
+static uint64_t spe_drain_every, looked; /* `looked`: for quiet threads, last time */
 
 /* ---- the system counter against CLOCK_MONOTONIC ---- */
 
@@ -101,16 +101,16 @@ static void take_aux(na_perf_target_t *t, const struct perf_event_header *header
         stretch.mono_ns = body[4];
         stretch.cpu = (uint16_t)body[5];
     }
-    na_spe_aux_t aux = {.base = t->aux, .bytes = plan.aux_bytes, .at = t->aux_tail};
-    na_spe_aux_take(&aux, &setup, &stretch, &counts, na_access_store_sample);
+    na_spe_aux_t aux = {.base = t->aux, .bytes = spe_plan.aux_bytes, .at = t->aux_tail};
+    na_spe_aux_take(&aux, &setup, &stretch, &spe_counts, na_access_store_sample);
     t->aux_tail = aux.at;
     if ((stretch.flags & PERF_AUX_FLAG_TRUNCATED) != 0) t->throttled = true;
 }
 
 static void read_counts(void) {
-    na_access_entry->filtered = counts.filtered;
-    na_access_entry->lost = counts.broken + counts.collided;
-    na_access_entry->throttled = counts.truncated;
+    na_access_entry->filtered = spe_counts.filtered;
+    na_access_entry->lost = spe_counts.broken + spe_counts.collided;
+    na_access_entry->throttled = spe_counts.truncated;
 }
 
 static void enable(const na_perf_target_t *t, bool on) {
@@ -135,10 +135,10 @@ static uint64_t drain(na_perf_target_t *t, bool made_to_speak) {
     return taken;
 }
 
-static uint64_t step(void) {
+static uint64_t step_spe(void) {
     long error = 0;
     clock_tick();
-    uint32_t unarmed = na_perf_scan(&plan, take_aux, &error);
+    uint32_t unarmed = na_perf_scan(&spe_plan, take_aux, &error);
     if (unarmed > na_access_entry->unarmed) na_access_entry->unarmed = unarmed;
     bool quiet = pair.mono - looked >= QUIET;
     if (quiet) looked = pair.mono;
@@ -148,16 +148,16 @@ static uint64_t step(void) {
         uint64_t taken = drain(&na_perf_target[i], quiet);
         if (taken > most) most = taken;
     }
-    if (most > plan.aux_bytes / 4 && drain_every > DRAIN_OFTEN)
-        drain_every /= 2;
-    else if (most < plan.aux_bytes / 16 && drain_every < DRAIN_EVERY)
-        drain_every *= 2;
+    if (most > spe_plan.aux_bytes / 4 && spe_drain_every > DRAIN_OFTEN)
+        spe_drain_every /= 2;
+    else if (most < spe_plan.aux_bytes / 16 && spe_drain_every < DRAIN_EVERY)
+        spe_drain_every *= 2;
     na_access_store_flush();
     read_counts();
-    return na_access_mono() + drain_every;
+    return na_access_mono() + spe_drain_every;
 }
 
-static void stop(void) {
+static void stop_spe(void) {
     clock_tick();
     for (uint32_t i = 0; i < na_perf_count; i++) {
         if (na_perf_target[i].events == 0) continue;
@@ -195,16 +195,16 @@ static uint64_t period_of(uint64_t asked) {
 
 /* With as much as the system allows and the processor has: 0 or negative errno. */
 static long try_events(void) {
-    struct perf_event_attr *attr = &plan.attr[0];
+    struct perf_event_attr *attr = &spe_plan.attr[0];
     if (na_phys_nodes_start()) attr->config |= PHYSICAL;
-    long error = na_perf_try(&plan);
+    long error = na_perf_try(&spe_plan);
     if (error == -EACCES && (attr->config & PHYSICAL) != 0) {
         attr->config &= ~PHYSICAL;
-        error = na_perf_try(&plan);
+        error = na_perf_try(&spe_plan);
     }
     if (error == -EOPNOTSUPP) { /* no filter by kind of operation */
         attr->config &= ~(LOADS | STORES);
-        error = na_perf_try(&plan);
+        error = na_perf_try(&spe_plan);
     }
     if (error == 0 && (attr->config & PHYSICAL) != 0) {
         na_access_entry->flags |= NA_NPROF_ACCESS_HOME;
@@ -220,7 +220,7 @@ static void refusal(long error, char why[NA_WHY]) {
         na_perf_refusal(error, why);
 }
 
-static bool start(uint64_t period, char why[NA_WHY]) {
+static bool start_spe(uint64_t period, char why[NA_WHY]) {
 #if !defined(__aarch64__)
     na_access_why(why, "the processor is not Arm's", NULL);
     return false;
@@ -239,13 +239,13 @@ static bool start(uint64_t period, char why[NA_WHY]) {
                              .weight = (double)period,
                              .mono_of = mono_of};
     if (na_access_number_in(PMU "caps/count_size") == 16) setup.cycles_most = UINT16_MAX;
-    counts = (na_spe_counts_t){0};
-    drain_every = DRAIN_EVERY;
+    spe_counts = (na_spe_counts_t){0};
+    spe_drain_every = DRAIN_EVERY;
     looked = 0;
-    plan = (na_perf_plan_t){.events = 1, .ring_bytes = RECORDS, .aux_bytes = BUFFER};
-    if (plan.ring_bytes < na_os_page) plan.ring_bytes = (uint32_t)na_os_page;
-    if (plan.aux_bytes < 2 * na_os_page) plan.aux_bytes = (uint32_t)(2 * na_os_page);
-    plan.attr[0] = (struct perf_event_attr){
+    spe_plan = (na_perf_plan_t){.events = 1, .ring_bytes = RECORDS, .aux_bytes = BUFFER};
+    if (spe_plan.ring_bytes < na_os_page) spe_plan.ring_bytes = (uint32_t)na_os_page;
+    if (spe_plan.aux_bytes < 2 * na_os_page) spe_plan.aux_bytes = (uint32_t)(2 * na_os_page);
+    spe_plan.attr[0] = (struct perf_event_attr){
         .type = (uint32_t)type,
         .size = PERF_ATTR_SIZE_VER5,
         .config = TIMESTAMPS | JITTER | LOADS | STORES,
@@ -268,7 +268,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
         refusal(error, why);
         return false;
     }
-    na_perf_scan(&plan, take_aux, &error);
+    na_perf_scan(&spe_plan, take_aux, &error);
     if (na_perf_open_count() == 0 && error == -EPERM) {
         na_access_why(why,
                       "its buffers are more than may be locked; raise kernel.perf_event_mlock_kb "
@@ -294,6 +294,6 @@ na_access_source_t na_access_spe(void) {
 #if defined(__aarch64__)
         .automatic = true,
 #endif
-        .start = start, .step = step, .stop = stop, .forget = na_perf_forget
+        .start = start_spe, .step = step_spe, .stop = stop_spe, .forget = na_perf_forget
     };
 }

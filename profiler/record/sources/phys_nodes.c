@@ -5,11 +5,11 @@
 
 #define BLOCKS (1u << 20) /* of 128 MiB and more: all addresses that processors have */
 
-static uint8_t *node_of; /* of each block, plus one; 0: not known */
-static unsigned shift;   /* binary logarithm of a block's bytes */
+static uint8_t *block_node; /* of each block, plus one; 0: not known */
+static unsigned shift;      /* binary logarithm of a block's bytes */
 
-static void take_block(void *node, uint32_t number) {
-    if (number < BLOCKS) node_of[number] = (uint8_t)(*(unsigned *)node + 1);
+static void take_memory_block(void *node, uint32_t number) {
+    if (number < BLOCKS) block_node[number] = (uint8_t)(*(unsigned *)node + 1);
 }
 
 /* "8000000\n", a power of two; 0: it is none. */
@@ -29,20 +29,20 @@ static uint64_t read_block_size(void) {
 bool na_phys_nodes_start(void) {
     uint64_t size = read_block_size();
     if (size == 0) return false;
-    node_of = na_own_alloc(BLOCKS, 4096);
-    if (node_of == NULL) return false;
+    block_node = na_own_alloc(BLOCKS, 4096);
+    if (block_node == NULL) return false;
     shift = (unsigned)__builtin_ctzll(size);
     bool any = false;
     for (unsigned node = 0; node < na_node_count && node < UINT8_MAX; node++) {
         char path[128];
         na_topology_path(path, sizeof path, node, "/");
-        any |= na_access_each_number(path, "memory", take_block, &node) == 0;
+        any |= na_access_each_number(path, "memory", take_memory_block, &node) == 0;
     }
     return any;
 }
 
 int16_t na_phys_node(uint64_t physical) {
     uint64_t block = physical >> shift;
-    if (node_of == NULL || block >= BLOCKS || node_of[block] == 0) return NA_NPROF_NO_NODE;
-    return (int16_t)(node_of[block] - 1);
+    if (block_node == NULL || block >= BLOCKS || block_node[block] == 0) return NA_NPROF_NO_NODE;
+    return (int16_t)(block_node[block] - 1);
 }

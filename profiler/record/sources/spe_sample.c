@@ -82,7 +82,7 @@ static uint8_t level_of_events(uint64_t events) {
     return NA_NPROF_LEVEL_UNKNOWN;
 }
 
-static uint8_t level_of(na_spe_sources_t sources, const na_spe_record_t *r) {
+static uint8_t spe_level(na_spe_sources_t sources, const na_spe_record_t *r) {
     uint8_t level = NA_NPROF_LEVEL_UNKNOWN;
     if ((r->has & NA_SPE_HAS_SOURCE) != 0 && sources == NA_SPE_SOURCES_ARM)
         level = level_of_arm(r->source);
@@ -123,7 +123,7 @@ bool na_spe_describe(const na_spe_setup_t *setup, const na_spe_record_t *r, na_a
     to->address = r->va;
     to->weight = setup->weight;
     to->op = op_of(r->op);
-    to->level = level_of(setup->sources, r);
+    to->level = spe_level(setup->sources, r);
     to->width = 0;
     to->home = NA_NPROF_NO_NODE;
     if ((r->has & NA_SPE_HAS_PA) != 0 && setup->node_of != NULL) to->home = setup->node_of(r->pa);
@@ -152,7 +152,7 @@ typedef struct taking {
     uint16_t cpu;
 } taking_t;
 
-static void take_record(void *argument, const na_spe_record_t *record) {
+static void take_spe_record(void *argument, const na_spe_record_t *record) {
     const taking_t *t = argument;
     na_access_raw_t raw = {
         .mono_ns = t->stretch->mono_ns, .tid = t->stretch->tid, .cpu = t->cpu, .latency = -1};
@@ -169,8 +169,8 @@ static void take_chunk(const na_spe_aux_t *aux, uint64_t from, uint64_t to, taki
     uint64_t place = from & (aux->bytes - 1), count = to - from;
     uint64_t first = aux->bytes - place < count ? aux->bytes - place : count;
     na_spe_begin(&decoder, place);
-    na_spe_feed(&decoder, aux->base + place, first, take_record, taking);
-    na_spe_feed(&decoder, aux->base, count - first, take_record, taking);
+    na_spe_feed(&decoder, aux->base + place, first, take_spe_record, taking);
+    na_spe_feed(&decoder, aux->base, count - first, take_spe_record, taking);
     na_spe_end(&decoder);
     taking->counts->broken += decoder.broken;
 }

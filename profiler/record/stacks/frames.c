@@ -43,7 +43,7 @@ typedef struct walk {
 /* ---- room ---- */
 
 /* Doubles the room; both the kept frames and the new ones at the end move. */
-static NA_COLD bool grow_frames(walk_t *w) {
+static NA_COLD bool grow_kept_frames(walk_t *w) {
     na_frames_t *f = w->f;
     uint32_t room = f->room == 0 ? NA_FRAMES_LEAST : f->room * 2, fresh = f->room - w->fresh;
     if (room > NA_FRAMES_MOST) return false;
@@ -103,7 +103,7 @@ NA_NOINLINE uint32_t na_frames_sound(const na_frames_t *f, uint32_t upto) {
     return n;
 }
 
-static bool same_module(const na_frame_module_t *a, const na_frame_module_t *b) {
+static bool same_frame_module(const na_frame_module_t *a, const na_frame_module_t *b) {
     return a->start == b->start && a->end == b->end && a->eh_hdr == b->eh_hdr &&
            a->link_map == b->link_map;
 }
@@ -111,7 +111,7 @@ static bool same_module(const na_frame_module_t *a, const na_frame_module_t *b) 
 static bool still_there(const walk_t *w, const na_frame_module_t *m) {
     if (is_alive(m)) return true;
     for (uint32_t i = 0; i < w->confirmed_count; i++)
-        if (same_module(m, &w->confirmed[i])) return true;
+        if (same_frame_module(m, &w->confirmed[i])) return true;
     na_unwind_module_t now;
     na_umodule_state_t state = na_umodule_find(m->start, &now);
     if (m->end == m->start) return state == NA_UMODULE_NONE;
@@ -167,7 +167,7 @@ static uint32_t note_confirmed(walk_t *w, uintptr_t pc, const na_unwind_module_t
         .start = m->start, .end = m->end, .eh_hdr = m->eh_hdr, .link_map = m->link_map};
     if (none) now = (na_frame_module_t){.start = pc, .end = pc};
     for (uint32_t i = 0; i < w->confirmed_count; i++)
-        if (same_module(&now, &w->confirmed[i])) return i + 1;
+        if (same_frame_module(&now, &w->confirmed[i])) return i + 1;
     if (w->confirmed_count == CONFIRMED) return 0;
     if (!none && na_rec.record_of != NULL) now.life = na_rec.record_of(now.link_map);
     if (now.life != NULL) {
@@ -182,7 +182,7 @@ static uint32_t note_confirmed(walk_t *w, uintptr_t pc, const na_unwind_module_t
 static uint32_t note_living(walk_t *w, uint32_t living) {
     const na_frame_module_t *m = &w->f->modules[living - 1];
     for (uint32_t i = 0; i < w->confirmed_count; i++)
-        if (same_module(m, &w->confirmed[i])) return i + 1;
+        if (same_frame_module(m, &w->confirmed[i])) return i + 1;
     if (w->confirmed_count == CONFIRMED) return 0;
     w->confirmed[w->confirmed_count] = *m;
     return ++w->confirmed_count;
@@ -190,7 +190,7 @@ static uint32_t note_living(walk_t *w, uint32_t living) {
 
 /* The rule of an address in code that may go, or that is new; *module gets its place in
  * w->confirmed, 0 if it stays. 0: not in this way. */
-static NA_NOINLINE uint32_t rule_asked(walk_t *w, uintptr_t pc, uint32_t *module) {
+static NA_NOINLINE uint32_t rule_of_caller(walk_t *w, uintptr_t pc, uint32_t *module) {
     *module = 0;
     if (pc >> NA_RULE_PC_BITS != 0) return 0;
     for (uint32_t i = 0; i < w->confirmed_count; i++) {
@@ -224,7 +224,7 @@ NA_INLINE uint32_t rule_of(walk_t *w, uintptr_t pc, uint32_t *module) {
             return rule;
         }
     }
-    return rule_asked(w, pc, module);
+    return rule_of_caller(w, pc, module);
 }
 
 /* ---- one step ---- */
@@ -366,7 +366,7 @@ static NA_NOINLINE bool keep_module(walk_t *w, na_frame_t *frame, uint32_t befor
     const na_frame_module_t *m = &w->confirmed[frame->modules - 1];
     uint32_t n = before;
     for (uint32_t i = 0; i < before; i++)
-        if (same_module(&f->modules[i], m)) goto known;
+        if (same_frame_module(&f->modules[i], m)) goto known;
     if (n == NA_FRAMES_MODULES) return false;
     f->modules[n++] = *m;
 known:
@@ -454,7 +454,7 @@ static NA_NOINLINE bool walk_thoroughly(na_frames_t *f, const na_frame_fresh_t *
     walk_t w;
     begin(&w, f);
     for (uint32_t i = 0; i < n; i++) {
-        if (NA_UNLIKELY(w.fresh <= f->count) && !grow_frames(&w)) return false;
+        if (NA_UNLIKELY(w.fresh <= f->count) && !grow_kept_frames(&w)) return false;
         na_frame_t *frame = add_frame(&w, &fresh[i].s);
         frame->rule = fresh[i].rule;
         frame->modules = 0;
@@ -467,7 +467,7 @@ static NA_NOINLINE bool walk_thoroughly(na_frames_t *f, const na_frame_fresh_t *
             *same = (uint32_t)(w.kept + 1 - f->frames);
             break;
         }
-        if (NA_UNLIKELY(w.fresh <= f->count) && !grow_frames(&w)) return false;
+        if (NA_UNLIKELY(w.fresh <= f->count) && !grow_kept_frames(&w)) return false;
         na_frame_t *frame = add_frame(&w, &s);
         frame->rule = rule_of(&w, s.pc - 1, &frame->modules);
         step_t how = step(&w, frame->rule, &s);
@@ -595,7 +595,7 @@ static NA_NOINLINE bool prepare(na_frames_t *f, na_frame_state_t *s, uint32_t ge
         forget_steps(f);
     }
     begin(&w, f);
-    if (f->frames == NULL && !grow_frames(&w)) return false;
+    if (f->frames == NULL && !grow_kept_frames(&w)) return false;
     if (!leave_library(&w, s)) return false;
     f->own_lo = na_unwind_skip_lo;
     f->own_size = na_unwind_skip_hi - na_unwind_skip_lo;

@@ -29,7 +29,7 @@ typedef struct walk {
 
 #define WORD(at) (*(const uintptr_t *)(at))
 
-static NA_COLD bool grow_frames(walk_t *w) {
+static NA_COLD bool grow_fp_frames(walk_t *w) {
     na_frames_t *f = w->f;
     uint32_t room = f->room == 0 ? NA_FRAMES_LEAST : f->room * 2, fresh = f->room - w->fresh;
     if (room > NA_FRAMES_MOST) return false;
@@ -104,7 +104,7 @@ NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
         if (!inside) {
             if (joins(&w, pc, next)) break;
             if (!stays(&w, pc - 1)) return false;
-            if (w.fresh <= f->count && !grow_frames(&w)) return false;
+            if (w.fresh <= f->count && !grow_fp_frames(&w)) return false;
             f->frames[--w.fresh] = (na_frame_t){.pc = pc, .sp = raw, .bp = next};
             w.kept = next == 0 ? 0 : w.kept;
             if (next == 0) break;

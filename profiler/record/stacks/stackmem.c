@@ -17,7 +17,7 @@
 #define MOST_CALLS 64u
 
 /* Resident pages from `from` upwards, `pages` of them; `whole`: none is missing. */
-static uint64_t resident(uintptr_t from, uint64_t pages, bool *whole) {
+static uint64_t resident_from(uintptr_t from, uint64_t pages, bool *whole) {
     static _Atomic bool refused;
     unsigned char there[STEP];
     uint64_t found = 0;
@@ -43,13 +43,13 @@ void na_stackmem_look(na_rthread_t *t, uint64_t ms, bool at_once) {
     if (here >= top || top - here > LARGEST) return;
     uintptr_t page = here & ~(uintptr_t)(na_os_page - 1);
     bool whole;
-    uint64_t pages = resident(page, (top - page) / na_os_page + 1, &whole);
+    uint64_t pages = resident_from(page, (top - page) / na_os_page + 1, &whole);
     if (pages == 0) return;
     /* Further down, in steps that double: what was used deeper before is still there. */
     uint64_t below = 0, step = 1;
     for (unsigned calls = 0; step != 0 && calls < MOST_CALLS; calls++) {
         if (page < (below + step) * na_os_page) break;
-        uint64_t found = resident(page - (below + step) * na_os_page, step, &whole);
+        uint64_t found = resident_from(page - (below + step) * na_os_page, step, &whole);
         if (whole) {
             below += found;
             if (step < STEP) step *= 2;

@@ -20,7 +20,7 @@ bool na_stacks_start(void) {
     return na_tree_start();
 }
 
-static uint32_t flags_of(uint64_t exact, size_t i, bool truncated, size_t n) {
+static uint32_t frame_flags(uint64_t exact, size_t i, bool truncated, size_t n) {
     return (i < 64 && exact >> i & 1 ? NA_NPROF_STACK_EXACT : 0) |
            (truncated && i == n - 1 ? NA_NPROF_STACK_TRUNCATED : 0);
 }
@@ -85,7 +85,7 @@ void na_stacks_note_cell(na_rthread_t *t, uint32_t cell) {
 }
 
 /* No room for a node: what there is of the stack, from the outside, stands for it. */
-static NA_COLD uint32_t lost(uint32_t outer) {
+static NA_COLD uint32_t lost_stack(uint32_t outer) {
     na_rec_lose(&na_rec.header->lost_stacks, 1);
     return outer;
 }
@@ -111,8 +111,9 @@ static NA_NOINLINE uint32_t capture_whole(na_rthread_t *t) {
     if (truncated) __atomic_fetch_add(&na_rec.header->truncated_stacks, 1, __ATOMIC_RELAXED);
     uint32_t node = NA_NPROF_ROOT, path = NA_TREE_ROOT_PATH;
     for (size_t i = n; i-- > 0;) {
-        uint32_t inner = known_child(t, &path, node, t->pcs[i], flags_of(exact, i, truncated, n));
-        if (NA_UNLIKELY(inner == 0)) return lost(node);
+        uint32_t inner =
+            known_child(t, &path, node, t->pcs[i], frame_flags(exact, i, truncated, n));
+        if (NA_UNLIKELY(inner == 0)) return lost_stack(node);
         node = inner;
     }
     return node;
@@ -135,7 +136,7 @@ NA_EXPORT void numalloc_use_shadow_stacks(numalloc_shadow_t (*mine)(void)) {
 
 /* Whether two addresses that frames of this thread lie in are of one module; *m is what was found
  * last, all 0 at first. */
-static bool same_module(na_unwind_module_t *m, uintptr_t a, uintptr_t b) {
+static bool in_same_module(na_unwind_module_t *m, uintptr_t a, uintptr_t b) {
     if ((a < m->start || a >= m->end) && na_umodule_find(a, m) == NA_UMODULE_NONE) {
         *m = (na_unwind_module_t){0};
         return false;
@@ -174,10 +175,10 @@ static NA_NOINLINE uint32_t capture_shadow(na_rthread_t *t, numalloc_shadow_t ca
         bool inlined =
             last != NULL && call->call_site == last->call_site && call->stack == last->stack;
         uint32_t inner = node;
-        if (!inlined && last != NULL && !same_module(&module, last->function, call->call_site))
+        if (!inlined && last != NULL && !in_same_module(&module, last->function, call->call_site))
             inner = known_child(t, &path, inner, last->function, NA_NPROF_STACK_EXACT);
         if (!inlined && inner != 0) inner = known_child(t, &path, inner, call->call_site, 0);
-        if (NA_UNLIKELY(inner == 0)) return lost(node);
+        if (NA_UNLIKELY(inner == 0)) return lost_stack(node);
         node = inner;
         last = call;
     }
@@ -186,17 +187,17 @@ static NA_NOINLINE uint32_t capture_shadow(na_rthread_t *t, numalloc_shadow_t ca
         bool truncated;
         n = own = walk(t, 1, &exact, &truncated);
         if (n != 0 && last != NULL && calls.lost == 0 &&
-            !same_module(&module, last->function, t->pcs[0])) {
+            !in_same_module(&module, last->function, t->pcs[0])) {
             uint32_t inner = known_child(t, &path, node, last->function, NA_NPROF_STACK_EXACT);
-            if (NA_UNLIKELY(inner == 0)) return lost(node);
+            if (NA_UNLIKELY(inner == 0)) return lost_stack(node);
             node = inner;
         }
     }
     for (size_t i = own; i-- > 0;) {
-        uint32_t flags = flags_of(exact, i, false, n);
+        uint32_t flags = frame_flags(exact, i, false, n);
         if (i == 0 && calls.lost != 0) flags |= NA_NPROF_STACK_TRUNCATED;
         uint32_t inner = known_child(t, &path, node, t->pcs[i], flags);
-        if (NA_UNLIKELY(inner == 0)) return lost(node);
+        if (NA_UNLIKELY(inner == 0)) return lost_stack(node);
         node = inner;
     }
     return node;
@@ -223,7 +224,7 @@ static NA_NOINLINE bool enter_unknown(na_rthread_t *t, uint32_t i, uint32_t node
 }
 
 /* The node of the kept frames, of which those from `same` on are new. */
-static NA_NOINLINE uint32_t enter(na_rthread_t *t, uint32_t same) {
+static NA_NOINLINE uint32_t enter_kept(na_rthread_t *t, uint32_t same) {
     na_frames_t *f = &t->frames;
     uint32_t node = NA_NPROF_ROOT, path = NA_TREE_ROOT_PATH;
     if (NA_LIKELY(same != 0)) {
@@ -244,7 +245,7 @@ static NA_NOINLINE uint32_t enter(na_rthread_t *t, uint32_t same) {
         if (NA_UNLIKELY(e == NULL)) {
             bool all = enter_unknown(t, i, node);
             node = f->count != 0 ? f->frames[f->count - 1].node : NA_NPROF_ROOT;
-            if (NA_UNLIKELY(!all)) return lost(node);
+            if (NA_UNLIKELY(!all)) return lost_stack(node);
             break;
         }
         frame->node = node = node_of(e);
@@ -280,7 +281,7 @@ static NA_NOINLINE na_captured_t make_pair(na_rthread_t *t, na_captured_t native
     na_edge_t *e = near_edge(t, path, native.node, pc);
     if (NA_UNLIKELY(e == NULL)) {
         if (unknown_edge(t, path, native.node, pc) == 0) {
-            lost(native.node);
+            lost_stack(native.node);
             return native;
         }
         e = near_edge(t, path, native.node, pc);
@@ -338,7 +339,7 @@ NA_INLINE uint32_t capture(na_rthread_t *t) {
     }
     if (NA_UNLIKELY(!na_frames_walk(&t->frames, &same))) return capture_whole(t);
     NOTE_KEPT();
-    return enter(t, same);
+    return enter_kept(t, same);
 }
 
 uint32_t na_stacks_of_pc(uint64_t pc, bool exact) {
@@ -376,7 +377,7 @@ static NA_NOINLINE na_captured_t enter_unusual(na_rthread_t *t, const na_frame_f
     f->count = (uint32_t)(outer + 2 - f->frames);
     bool all = enter_unknown(t, i, node);
     node = f->count != 0 ? f->frames[f->count - 1].node : NA_NPROF_ROOT;
-    if (NA_UNLIKELY(!all)) return (na_captured_t){.node = lost(node)};
+    if (NA_UNLIKELY(!all)) return (na_captured_t){.node = lost_stack(node)};
     t->stack_cell = &f->frames[f->count - 1].cell;
     return (na_captured_t){.node = node, .cell = *t->stack_cell};
 }
@@ -395,7 +396,7 @@ static NA_NOINLINE na_captured_t capture_joined(na_rthread_t *t, na_frame_state_
     t->stack_edge = NULL;
     na_walked_t how = na_frames_join(f, s, fresh, &n, &joined, &same);
     if (NA_UNLIKELY(how == NA_WALKED)) {
-        uint32_t node = enter(t, same);
+        uint32_t node = enter_kept(t, same);
         return (na_captured_t){.node = node, .cell = t->stack_cell != NULL ? *t->stack_cell : 0};
     }
     if (NA_UNLIKELY(how == NA_WALKED_NOT)) return na_stacks_capture_slowly(t);
@@ -556,41 +557,41 @@ __attribute__((constructor)) static void start_check(void) {
     atomic_store(&na_stacks_stop_at, option_number("NUMALLOC_STACKS_STOP", 0));
 }
 
-static void write_text(const char *s) {
+static void write_check_text(const char *s) {
     size_t n = 0;
     while (s[n] != 0)
         n++;
     na_sys3(SYS_write, STDERR_FILENO, (long)s, (long)n);
 }
 
-static void put_number(uint64_t v, unsigned base) {
+static void write_check_number(uint64_t v, unsigned base) {
     char s[24];
     unsigned at = sizeof s;
     s[--at] = 0;
     do
         s[--at] = "0123456789abcdef"[v % base];
     while ((v /= base) != 0);
-    write_text(s + at);
+    write_check_text(s + at);
 }
 
 __attribute__((destructor)) static void end_check(void) {
     if (na_os_getenv("NUMALLOC_STACKS_COUNT") == NULL) return;
-    write_text("kept: ");
-    put_number(atomic_load(&kept_walks), 10);
-    write_text("\nstacks: ");
-    put_number(atomic_load(&stacks), 10);
-    write_text("\n");
+    write_check_text("kept: ");
+    write_check_number(atomic_load(&kept_walks), 10);
+    write_check_text("\nstacks: ");
+    write_check_number(atomic_load(&stacks), 10);
+    write_check_text("\n");
 }
 
 static NA_COLD void differs(const uintptr_t *recorded, size_t m, const uintptr_t *walked,
                             size_t n) {
-    write_text("numalloc: a stack is not as walked; recorded, walked:\n");
+    write_check_text("numalloc: a stack is not as walked; recorded, walked:\n");
     for (size_t i = 0; i < m || i < n; i++) {
-        write_text("  ");
-        put_number(i < m ? recorded[i] : 0, 16);
-        write_text("  ");
-        put_number(i < n ? walked[i] : 0, 16);
-        write_text("\n");
+        write_check_text("  ");
+        write_check_number(i < m ? recorded[i] : 0, 16);
+        write_check_text("  ");
+        write_check_number(i < n ? walked[i] : 0, 16);
+        write_check_text("\n");
     }
     __builtin_trap();
 }
@@ -611,7 +612,7 @@ NA_NOINLINE void na_stacks_stop(const uintptr_t *recorded, size_t n, bool trunca
     __asm__ volatile("" ::"r"(recorded), "r"(n), "r"((int)truncated) : "memory");
 }
 
-static NA_NOINLINE uint32_t check(na_rthread_t *t, uint32_t node) {
+static NA_NOINLINE uint32_t check_kept(na_rthread_t *t, uint32_t node) {
     static NA_TLS uintptr_t recorded[CHECK_MOST], walked[CHECK_MOST];
     uint64_t nth = atomic_fetch_add(&stacks, 1) + 1;
     bool stop = nth == atomic_load(&na_stacks_stop_at);
@@ -638,13 +639,13 @@ static NA_TLS bool checked_there;
 
 uint32_t na_stacks_capture(na_rthread_t *t) {
     checked_there = true;
-    return check(t, capture(t));
+    return check_kept(t, capture(t));
 }
 
 na_captured_t na_stacks_capture_from(na_rthread_t *t, const void *entered, bool cell_wanted) {
     checked_there = false;
     na_captured_t stack = na_stacks_capture_inline(t, entered, cell_wanted);
-    if (!checked_there) check(t, stack.node);
+    if (!checked_there) check_kept(t, stack.node);
     return stack;
 }
 

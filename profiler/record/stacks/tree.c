@@ -58,7 +58,7 @@ const na_nprof_stack_t *na_tree_node(uint32_t id) {
     return chunk + id % PER_CHUNK;
 }
 
-static uint32_t path_of(uint32_t id) {
+static uint32_t node_path(uint32_t id) {
     return tree.paths[id / PER_CHUNK][id % PER_CHUNK];
 }
 
@@ -128,7 +128,7 @@ static uint32_t new_node(uint32_t path, uint32_t parent, uint64_t pc, uint32_t f
 }
 
 /* Node `id` and all before it, the root excepted, go into a table of `slots`. */
-static bool make_table(uint32_t slots) {
+static bool make_node_table(uint32_t slots) {
     uint64_t bytes = slots * sizeof(slot_t);
     if (tree.table_count == sizeof tree.tables / sizeof tree.tables[0] ||
         (tree.table_count != 0 && !na_rec_has_room(bytes)))
@@ -141,7 +141,7 @@ static bool make_table(uint32_t slots) {
         const na_nprof_stack_t *n = na_tree_node(id);
         uint32_t flags = n->flags & (NA_NPROF_STACK_TRUNCATED | NA_NPROF_STACK_EXACT);
         slot_t *s = NULL;
-        if (find(t, path_of(id), n->parent, n->pc, flags, &s) == 0)
+        if (find(t, node_path(id), n->parent, n->pc, flags, &s) == 0)
             fill_slot(s, id, n->parent, n->pc, flags);
     }
     const table_t *old = atomic_load_explicit(&tree.table, memory_order_relaxed);
@@ -158,7 +158,7 @@ static uint32_t make_child(uint32_t path, uint32_t parent, uint64_t pc, uint32_t
     /* A table that may not grow is filled further; one free slot has to remain. */
     if (tree.next > (t->mask + 1) / 4 * 3) {
         bool few = t->mask < FEW_SLOTS && na_rec.own_limit == 0;
-        if (make_table((t->mask + 1) * (few ? 4 : 2))) {
+        if (make_node_table((t->mask + 1) * (few ? 4 : 2))) {
             t = atomic_load_explicit(&tree.table, memory_order_relaxed);
             find(t, path, parent, pc, flags, &s);
         } else if (tree.next > t->mask / 16 * 15) {
@@ -188,7 +188,7 @@ uint32_t na_tree_child_at(uint32_t path, uint32_t parent, uint64_t pc, uint32_t 
 }
 
 uint32_t na_tree_child(uint32_t parent, uint64_t pc, uint32_t flags) {
-    return na_tree_child_at(na_tree_path(path_of(parent), pc), parent, pc, flags);
+    return na_tree_child_at(na_tree_path(node_path(parent), pc), parent, pc, flags);
 }
 
 void na_tree_expect(uint32_t path) {
@@ -204,7 +204,7 @@ bool na_tree_start(void) {
     tree.chunks = na_own_alloc(CHUNK_MAX * sizeof *tree.chunks, 4096);
     tree.paths = na_own_alloc(CHUNK_MAX * sizeof *tree.paths, 4096);
     /* Entry 0 stands for no stack; entry 1 is the root. */
-    if (tree.chunks == NULL || tree.paths == NULL || !make_table(FIRST_SLOTS) || !add_chunk(0))
+    if (tree.chunks == NULL || tree.paths == NULL || !make_node_table(FIRST_SLOTS) || !add_chunk(0))
         return false;
     tree.next = NA_NPROF_ROOT;
     return new_node(NA_TREE_ROOT_PATH, NA_NPROF_NO_STACK, 0, 0) == NA_NPROF_ROOT;

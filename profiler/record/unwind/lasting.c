@@ -26,14 +26,14 @@ typedef struct module {
 
 /* Used while na_lasting_find runs, and then only by what it left in `starts`. */
 static module_t modules[MODULES_MAX];
-static unsigned module_count;
+static unsigned lasting_count;
 static uintptr_t starts[MODULES_MAX];
-static unsigned start_count;
+static unsigned lasting_start_count;
 
 static int note_module(struct dl_phdr_info *info, size_t size, void *arg) {
     (void)size;
     (void)arg;
-    if (module_count == MODULES_MAX) return 1;
+    if (lasting_count == MODULES_MAX) return 1;
     module_t m = {.start = UINTPTR_MAX, .bias = info->dlpi_addr, .path = info->dlpi_name};
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
@@ -45,7 +45,7 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *arg) {
             m.dynamic = (const ElfW(Dyn) *)at;
         }
     }
-    if (m.end != 0) modules[module_count++] = m;
+    if (m.end != 0) modules[lasting_count++] = m;
     return 0;
 }
 
@@ -68,27 +68,27 @@ static const char *last_part(const char *path) {
     return last;
 }
 
-static bool equal(const char *a, const char *b) {
+static bool equal_texts(const char *a, const char *b) {
     if (a == NULL || b == NULL) return false;
     while (*a != 0 && *a == *b)
         a++, b++;
     return *a == *b;
 }
 
-static bool is_called(const module_t *m, const char *name) {
+static bool is_module_called(const module_t *m, const char *name) {
     const char *strings = strings_of(m);
     for (const ElfW(Dyn) *d = m->dynamic; strings != NULL && d->d_tag != DT_NULL; d++)
-        if (d->d_tag == DT_SONAME) return equal(strings + d->d_un.d_val, name);
-    return equal(last_part(m->path), last_part(name));
+        if (d->d_tag == DT_SONAME) return equal_texts(strings + d->d_un.d_val, name);
+    return equal_texts(last_part(m->path), last_part(name));
 }
 
-static void follow(module_t *m) {
+static void follow_module(module_t *m) {
     m->followed = true;
     const char *strings = strings_of(m);
     for (const ElfW(Dyn) *d = m->dynamic; strings != NULL && d->d_tag != DT_NULL; d++) {
         if (d->d_tag != DT_NEEDED) continue;
-        for (unsigned i = 0; i < module_count; i++) {
-            if (!is_called(&modules[i], strings + d->d_un.d_val)) continue;
+        for (unsigned i = 0; i < lasting_count; i++) {
+            if (!is_module_called(&modules[i], strings + d->d_un.d_val)) continue;
             modules[i].lasting = true;
             break; /* the loader, too, takes the first of its list */
         }
@@ -96,28 +96,28 @@ static void follow(module_t *m) {
 }
 
 void na_lasting_find(void) {
-    module_count = start_count = 0;
+    lasting_count = lasting_start_count = 0;
     dl_iterate_phdr(note_module, NULL);
     const uintptr_t roots[] = {getauxval(AT_ENTRY), getauxval(AT_BASE), getauxval(AT_SYSINFO_EHDR),
                                (uintptr_t)&na_lasting_find};
-    for (unsigned i = 0; i < module_count; i++)
+    for (unsigned i = 0; i < lasting_count; i++)
         for (unsigned k = 0; k < sizeof roots / sizeof roots[0]; k++)
             if (roots[k] - modules[i].start < modules[i].end - modules[i].start)
                 modules[i].lasting = true;
     for (bool again = true; again;) {
         again = false;
-        for (unsigned i = 0; i < module_count; i++) {
+        for (unsigned i = 0; i < lasting_count; i++) {
             if (!modules[i].lasting || modules[i].followed) continue;
-            follow(&modules[i]);
+            follow_module(&modules[i]);
             again = true;
         }
     }
-    for (unsigned i = 0; i < module_count; i++)
-        if (modules[i].lasting) starts[start_count++] = modules[i].start;
+    for (unsigned i = 0; i < lasting_count; i++)
+        if (modules[i].lasting) starts[lasting_start_count++] = modules[i].start;
 }
 
 bool na_lasting(uintptr_t start) {
-    for (unsigned i = 0; i < start_count; i++)
+    for (unsigned i = 0; i < lasting_start_count; i++)
         if (starts[i] == start) return true;
     return false;
 }

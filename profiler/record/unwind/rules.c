@@ -8,11 +8,11 @@ _Alignas(32) _Atomic uint64_t na_rule_few[1u << NA_RULE_FEW_SET_BITS][NA_RULE_WA
 _Atomic uint32_t na_rules_few_made;
 
 typedef _Atomic uint64_t set_t[NA_RULE_WAYS];
-static atomic_bool used, few_used; /* ever, of each cache */
+static atomic_bool rules_used, few_used; /* ever, of each cache */
 
 /* What was never written to is not written to now: each forked child would have a copy of its own.
  */
-static void flush(set_t *sets, unsigned count, atomic_bool *in_use) {
+static void flush_rules(set_t *sets, unsigned count, atomic_bool *in_use) {
     if (!atomic_load_explicit(in_use, memory_order_relaxed)) return;
     for (unsigned i = 0; i < count; i++)
         for (unsigned j = 0; j < NA_RULE_WAYS; j++)
@@ -21,8 +21,8 @@ static void flush(set_t *sets, unsigned count, atomic_bool *in_use) {
 }
 
 void na_rules_flush(void) {
-    flush(na_rule_cache, 1u << NA_RULE_SET_BITS, &used);
-    flush(na_rule_few, 1u << NA_RULE_FEW_SET_BITS, &few_used);
+    flush_rules(na_rule_cache, 1u << NA_RULE_SET_BITS, &rules_used);
+    flush_rules(na_rule_few, 1u << NA_RULE_FEW_SET_BITS, &few_used);
 }
 
 /* gcc's and clang's stack realignment: the CFA, or the address of the saved rbp, as one
@@ -52,7 +52,7 @@ static bool is_sigreturn(uintptr_t pc) {
     return true;
 }
 
-static uint32_t pack(const na_cfi_row_t *row, uintptr_t pc) {
+static uint32_t pack_rule(const na_cfi_row_t *row, uintptr_t pc) {
     int64_t ra = row->reg[NA_DW_RA], bp = row->reg[NA_DW_RBP];
     int ra_how = (int)(ra & 7), bp_how = (int)(bp & 7);
     if (row->ra_reg != NA_DW_RA) return NA_RULE(R_EXACT, 0, 0);
@@ -103,7 +103,7 @@ static void keep_in(_Atomic uint64_t *set, uintptr_t pc, uint64_t word, atomic_b
 
 static void keep_many(uintptr_t pc, uint64_t h, uint32_t rule) {
     uint64_t tag = h & ((UINT64_C(1) << NA_RULE_TAG_BITS) - 1);
-    keep_in(na_rule_cache[h >> NA_RULE_TAG_BITS], pc, tag << 31 | rule, &used);
+    keep_in(na_rule_cache[h >> NA_RULE_TAG_BITS], pc, tag << 31 | rule, &rules_used);
 }
 
 static void keep_few(uintptr_t pc, uint64_t h, uint32_t rule) {
@@ -121,7 +121,7 @@ static void keep_few(uintptr_t pc, uint64_t h, uint32_t rule) {
 uint32_t na_rule_make(const na_unwind_module_t *m, uintptr_t pc, na_rule_keep_t keep,
                       bool lasting) {
     na_cfi_row_t row;
-    uint32_t rule = na_cfi_row(m, pc, &row) ? pack(&row, pc) : NA_RULE(R_FRAME_POINTER, 0, 0);
+    uint32_t rule = na_cfi_row(m, pc, &row) ? pack_rule(&row, pc) : NA_RULE(R_FRAME_POINTER, 0, 0);
     if (lasting) rule |= NA_RULE_LASTING;
     uint64_t h = na_rule_scramble(pc) & ((UINT64_C(1) << NA_RULE_PC_BITS) - 1);
     if (keep == NA_RULE_KEEP) keep_many(pc, h, rule);

@@ -38,8 +38,9 @@ typedef struct known {
 #define KNOWN_SLOTS  2048u
 #define KNOWN_PROBES 16u
 
-static known_t known[KNOWN_SLOTS];
-static uint16_t slots[KNOWN_SLOTS]; /* of `known` that were ever used, in the order of their use */
+static known_t known_modules[KNOWN_SLOTS];
+static uint16_t known_slots[KNOWN_SLOTS]; /* of `known_modules` that were ever used, in the order of
+                                             their use */
 static unsigned slot_count;
 static atomic_flag writing = ATOMIC_FLAG_INIT; /* only ever tried, never waited for */
 static void (*on_seen)(const na_unwind_seen_t *);
@@ -48,8 +49,8 @@ _Atomic uint32_t na_umodule_generation;
 
 /* Modules of the start, where the loader cannot be asked later. Written before the first walk. */
 #define START_MAX 256u
-static na_unwind_module_t at_start[START_MAX];
-static unsigned start_count;
+static na_unwind_module_t modules_at_start[START_MAX];
+static unsigned start_module_count;
 static bool is_static; /* the program has no dynamic linker */
 
 static uint64_t digest_of(const na_unwind_module_t *m) {
@@ -77,11 +78,12 @@ static uint64_t load_word(const uint64_t *p) {
 
 /* The slow half of na_umodule_find, about once per module and process. (A place is written again
  * when its module is gone, or in another profile; who still reads it is in neither.) */
-NA_RACY static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uint64_t digest) {
+NA_RACY static NA_COLD na_umodule_state_t learn_module(const na_unwind_module_t *m,
+                                                       uint64_t digest) {
     if (atomic_flag_test_and_set_explicit(&writing, memory_order_acquire)) return NA_UMODULE_FRESH;
     uintptr_t replaced = 0;
     for (unsigned i = 0; i < slot_count; i++) {
-        known_t *k = &known[slots[i]];
+        known_t *k = &known_modules[known_slots[i]];
         if (atomic_load_explicit(&k->digest, memory_order_relaxed) != 0 && k->start < m->end &&
             m->start < k->end) {
             atomic_store_explicit(&k->digest, 0, memory_order_release);
@@ -94,9 +96,10 @@ NA_RACY static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uin
     }
     na_umodule_state_t state = NA_UMODULE_FRESH;
     for (unsigned i = 0; i < KNOWN_PROBES; i++) {
-        known_t *k = &known[(module_slot(m->start) + i) % KNOWN_SLOTS];
+        known_t *k = &known_modules[(module_slot(m->start) + i) % KNOWN_SLOTS];
         if (atomic_load_explicit(&k->digest, memory_order_relaxed) != 0) continue;
-        if (k->end == 0 && slot_count < KNOWN_SLOTS) slots[slot_count++] = (uint16_t)(k - known);
+        if (k->end == 0 && slot_count < KNOWN_SLOTS)
+            known_slots[slot_count++] = (uint16_t)(k - known_modules);
         k->start = m->start;
         k->end = m->end;
         k->build_id = find_build_id(m);
@@ -116,8 +119,8 @@ NA_RACY static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uin
 /* Of a program whose segments have gaps between them (linked for pages of 2 MiB, say) the loader
  * tells the segment only, and its tables lie in another one. Libraries it maps without gaps. */
 static NA_COLD void make_whole(uintptr_t pc, na_unwind_module_t *m) {
-    for (unsigned i = 0; i < start_count; i++) {
-        const na_unwind_module_t *all = &at_start[i];
+    for (unsigned i = 0; i < start_module_count; i++) {
+        const na_unwind_module_t *all = &modules_at_start[i];
         if (all->eh_hdr != m->eh_hdr || pc - all->start >= all->end - all->start) continue;
         m->start = all->start;
         m->end = all->end;
@@ -140,9 +143,9 @@ static bool ask_loader(uintptr_t pc, na_unwind_module_t *m) {
         return true;
     }
 #endif
-    for (unsigned i = 0; i < start_count; i++) {
-        if (pc - at_start[i].start < at_start[i].end - at_start[i].start) {
-            *m = at_start[i];
+    for (unsigned i = 0; i < start_module_count; i++) {
+        if (pc - modules_at_start[i].start < modules_at_start[i].end - modules_at_start[i].start) {
+            *m = modules_at_start[i];
             return true;
         }
     }
@@ -154,14 +157,14 @@ na_umodule_state_t na_umodule_find(uintptr_t pc, na_unwind_module_t *m) {
     uint64_t digest = digest_of(m);
     unsigned slot = module_slot(m->start);
     for (unsigned i = 0; i < KNOWN_PROBES; i++) {
-        known_t *k = &known[(slot + i) % KNOWN_SLOTS];
+        known_t *k = &known_modules[(slot + i) % KNOWN_SLOTS];
         if (atomic_load_explicit(&k->digest, memory_order_acquire) == digest) {
             if (k->build_id == NULL || load_word(k->build_id) == k->build_id_word)
                 return k->lasting ? NA_UMODULE_LASTING : NA_UMODULE_KNOWN;
             break;
         }
     }
-    return learn(m, digest);
+    return learn_module(m, digest);
 }
 
 na_umodule_state_t na_umodule_of_others(uintptr_t pc, na_unwind_module_t *m) {
@@ -182,7 +185,7 @@ static void ask_kernel(struct dl_phdr_info *info) {
 static int at_start_one(struct dl_phdr_info *info, size_t size, void *arg) {
     (void)size;
     (void)arg;
-    if (start_count == 0 && info->dlpi_phnum == 0) ask_kernel(info);
+    if (start_module_count == 0 && info->dlpi_phnum == 0) ask_kernel(info);
     na_unwind_module_t m = {UINTPTR_MAX, 0, NULL, NULL};
     bool linker = false;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
@@ -197,9 +200,9 @@ static int at_start_one(struct dl_phdr_info *info, size_t size, void *arg) {
             linker = true;
         }
     }
-    if (start_count == 0) is_static = !linker; /* the program is the first */
+    if (start_module_count == 0) is_static = !linker; /* the program is the first */
     if (m.end == 0) return 0;
-    if (start_count < START_MAX) at_start[start_count++] = m;
+    if (start_module_count < START_MAX) modules_at_start[start_module_count++] = m;
     na_unwind_module_t now;
     na_umodule_find(m.start, &now); /* tells the observer */
     return 0;
@@ -207,13 +210,13 @@ static int at_start_one(struct dl_phdr_info *info, size_t size, void *arg) {
 
 void na_umodule_forget(void) {
     for (unsigned i = 0; i < slot_count; i++)
-        atomic_store_explicit(&known[slots[i]].digest, 0, memory_order_relaxed);
+        atomic_store_explicit(&known_modules[known_slots[i]].digest, 0, memory_order_relaxed);
     atomic_flag_clear_explicit(&writing, memory_order_relaxed);
 }
 
 void na_umodule_init(void (*seen)(const na_unwind_seen_t *), void (*flush)(void)) {
     na_umodule_forget();
-    start_count = 0;
+    start_module_count = 0;
     on_seen = seen;
     on_flush = flush;
     na_lasting_find();

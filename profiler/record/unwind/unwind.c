@@ -141,7 +141,7 @@ NA_INLINE bool emit(walk_t *w, uintptr_t pc, bool exact) {
 
 /* The frame-pointer convention, where nothing better is known: [fp] = caller's fp, [fp + 8] =
  * return address. The result must lie higher on the stack. */
-static bool frame_pointer_step(walk_t *w, uintptr_t *pc, uintptr_t *sp, uintptr_t *fp) {
+static bool frame_step(walk_t *w, uintptr_t *pc, uintptr_t *sp, uintptr_t *fp) {
     uintptr_t next_fp, ra;
     if (*fp < *sp || *fp - *sp > PROBE_MAX || !read_word(w, *fp, &next_fp) ||
         !read_word(w, *fp + 8, &ra))
@@ -178,7 +178,7 @@ NA_INLINE uint32_t cached(uintptr_t pc, na_rule_keep_t in) {
 
 /* The rule of a code address whose module must be asked for, or whose rule is new. `in`: the cache.
  */
-static NA_NOINLINE uint32_t rule_asked(walk_t *w, uintptr_t pc, na_rule_keep_t in) {
+static NA_NOINLINE uint32_t rule_by_asking(walk_t *w, uintptr_t pc, na_rule_keep_t in) {
     if (!has_module(w, pc)) return NA_RULE(R_FRAME_POINTER, 0, 0);
     bool keep = w->module_state >= NA_UMODULE_KNOWN && pc >> NA_RULE_PC_BITS == 0;
     uint32_t rule = keep ? cached(pc, in) : 0;
@@ -193,7 +193,7 @@ NA_INLINE uint32_t rule_of(walk_t *w, uintptr_t pc, na_rule_keep_t in) {
         uint32_t rule = cached(pc, in);
         if (NA_LIKELY((rule & NA_RULE_LASTING) != 0)) return rule;
     }
-    return rule_asked(w, pc, in);
+    return rule_by_asking(w, pc, in);
 }
 
 /* ---- the walkers ---- */
@@ -227,7 +227,7 @@ static NA_COLD void walk_exact(walk_t *w, na_cfi_regs_t regs) {
         } else {
             uintptr_t fp = regs.r[NA_DW_RBP], s = sp;
             if (fp == 0 && (regs.valid >> NA_DW_RBP & 1)) return;
-            if (!(regs.valid >> NA_DW_RBP & 1) || !frame_pointer_step(w, &pc, &s, &fp)) break;
+            if (!(regs.valid >> NA_DW_RBP & 1) || !frame_step(w, &pc, &s, &fp)) break;
             regs.valid = 1U << NA_DW_RBP | 1U << NA_DW_RSP | 1U << NA_DW_RA;
             regs.r[NA_DW_RBP] = fp;
             regs.r[NA_DW_RSP] = s;
@@ -276,7 +276,7 @@ NA_INLINE bool walk_by_rules(walk_t *w, uintptr_t pc, uintptr_t sp, uintptr_t bp
         case R_FRAME_POINTER:
             if (bp == 0) /* the outermost frame, by the convention of the ABI */
                 return true;
-            if (!frame_pointer_step(w, &pc, &sp, &bp)) goto broken;
+            if (!frame_step(w, &pc, &sp, &bp)) goto broken;
             goto climbed;
         default:
             return false;
@@ -363,7 +363,7 @@ NA_INLINE size_t walk(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, ui
     uintptr_t fp = (uintptr_t)__builtin_frame_address(0), sp = fp, pc = 0;
     enter_stack(&w, sp);
     for (;;) {
-        if (!frame_pointer_step(&w, &pc, &sp, &fp)) {
+        if (!frame_step(&w, &pc, &sp, &fp)) {
             w.truncated = fp != 0;
             break;
         }
@@ -424,7 +424,7 @@ NA_COLD size_t na_unwind_context(const void *context, uintptr_t *pcs, size_t max
     enter_stack(&w, sp);
     while (pc != 0 && emit(&w, pc, w.count == 0) && fp != 0) {
         has_module(&w, w.count == 1 ? pc : pc - 1);
-        if (!frame_pointer_step(&w, &pc, &sp, &fp)) {
+        if (!frame_step(&w, &pc, &sp, &fp)) {
             w.truncated = true;
             break;
         }

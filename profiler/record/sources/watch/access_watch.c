@@ -86,7 +86,7 @@ typedef struct hit {
     bool paired; /* both registers of the word have said so */
 } hit_t;
 
-static na_perf_plan_t plan, plan_without; /* the latter: no call chains */
+static na_perf_plan_t watch_plan, watch_plan_without; /* the latter: no call chains */
 static struct {
     uint64_t interval, base_interval;
     uint64_t mean_interval; /* of the next one: the base, or less at first */
@@ -210,7 +210,7 @@ static uint32_t budget_of(uint32_t watch) {
 static void set_watches(na_perf_target_t *t, const na_line_range_t *ranges) {
     for (uint32_t k = 0; k < REGISTERS; k++) {
         uint32_t event = FIRST_WATCH + k, add = budget_of(k) - t->budget[event];
-        struct perf_event_attr attr = plan.attr[event];
+        struct perf_event_attr attr = watch_plan.attr[event];
         attr.bp_addr = ranges[k / EACH].address;
         attr.bp_len = ranges[k / EACH].length;
         t->budget[event] += add; /* the others are left from before */
@@ -283,15 +283,15 @@ static void drain_targets(void) {
 
 /* The memory for the rings may be too much for what the system lets a user lock
  * (kernel.perf_event_mlock_kb and ulimit -l): call chains are given up first. */
-static void meet_threads(void) {
+static void meet_watched_threads(void) {
     long error = 0;
     w.lacks_threads = false;
-    w.unarmed = na_perf_scan(&plan, take_hit, &error);
+    w.unarmed = na_perf_scan(&watch_plan, take_hit, &error);
     if (w.unarmed != 0 && error == -EPERM && w.chains) {
         na_perf_close_all();
-        plan = plan_without;
+        watch_plan = watch_plan_without;
         w.chains = false;
-        w.unarmed = na_perf_scan(&plan, take_hit, NULL);
+        w.unarmed = na_perf_scan(&watch_plan, take_hit, NULL);
     }
 }
 
@@ -329,7 +329,7 @@ static bool begun(const hit_t *hit) {
 
 /* A hit is in the window if its thread's own time is. (And not of the moment in which one register
  * is taken away, and the other is still there: a window that the profile's end cuts off.) */
-static bool counts(const hit_t *hit, uint64_t length) {
+static bool is_hit_counted(const hit_t *hit, uint64_t length) {
     return begun(hit) && hit->time <= w.closed && own_time(hit) <= (int64_t)length;
 }
 
@@ -364,7 +364,7 @@ static bool find_cuts(uint32_t word, uint64_t length) {
     for (uint32_t i = 0; i < hit_count; i++) {
         const hit_t *hit = &hits[i];
         if (hit->word != word) continue;
-        counted[hit->target][word] += counts(hit, length);
+        counted[hit->target][word] += is_hit_counted(hit, length);
         if (cut_at[hit->target][word] == 0) continue;
         int64_t own = own_time(hit); /* of the last one, in the end */
         int64_t least = (int64_t)(hit->time - beginning[hit->target][word].time) / MOST_SLOWED;
@@ -388,7 +388,7 @@ static void store_hits(const na_draw_t *draw, uint32_t word, uint32_t id, uint64
     double all = draw->inverse / WORDS * (double)w.stands_for;
     for (uint32_t i = 0; i < hit_count; i++) {
         const hit_t *hit = &hits[i];
-        if (hit->word != word || !counts(hit, length)) continue;
+        if (hit->word != word || !is_hit_counted(hit, length)) continue;
         na_access_store_sample(&(na_access_raw_t){
             .mono_ns = hit->time,
             .ip = hit->ip,
@@ -412,7 +412,7 @@ static void write_window(const na_draw_t *draw, uint32_t word, uint32_t object, 
         threads += na_perf_target[i].events != 0;
     bool cut = find_cuts(word, length);
     for (uint32_t i = 0; i < hit_count; i++)
-        count += hits[i].word == word && counts(&hits[i], length);
+        count += hits[i].word == word && is_hit_counted(&hits[i], length);
     na_lock(&na_access_store_lock);
     na_nprof_access_window_t *window = na_access_store_window(&id);
     if (window != NULL) {
@@ -459,7 +459,7 @@ static void learn_from_draw(const na_draw_t *draw, uint32_t word, uint64_t lengt
     for (uint32_t i = 0; i < na_perf_count; i++)
         in_it[i] = 0;
     for (uint32_t i = 0; i < hit_count; i++)
-        if (hits[i].word == word && counts(&hits[i], length)) in_it[hits[i].target]++;
+        if (hits[i].word == word && is_hit_counted(&hits[i], length)) in_it[hits[i].target]++;
     for (uint32_t i = 0; i < na_perf_count; i++) {
         uint32_t hit = cut_at[i][word] != 0 ? MOST : in_it[i];
         if (hit > most) most = hit;
@@ -525,7 +525,7 @@ static uint32_t seen_of(uint32_t word, uint64_t length, na_line_seen_t *seen) {
     *seen = (na_line_seen_t){0};
     for (uint32_t i = 0; i < hit_count; i++) {
         const hit_t *hit = &hits[i];
-        if (hit->word != word || !counts(hit, length)) continue;
+        if (hit->word != word || !is_hit_counted(hit, length)) continue;
         count++;
         if (hit->write) seen->written = true;
         if (seen->threads != 0 && seen->thread == hit->tid) continue;
@@ -605,7 +605,7 @@ static void write_probe(const na_line_range_t *ranges, const uint32_t *objects, 
             to->threads += na_perf_target[i].events != 0;
         for (uint32_t i = 0; i < hit_count; i++) {
             const hit_t *hit = &hits[i];
-            if (counts(hit, length)) add_use(to, hit, (uint64_t)time_of(hit, length));
+            if (is_hit_counted(hit, length)) add_use(to, hit, (uint64_t)time_of(hit, length));
         }
         na_access_store_probe_done();
     }
@@ -624,7 +624,7 @@ static bool look_at_line(uint64_t ends) {
     if (length < PROBE && w.round >= w.probed + late) length = PROBE_MOST / 2;
     if (na_perf_count < 2 || length < PROBE || !na_lines_next(now, ranges)) return false;
     w.probed = w.round;
-    if (w.lacks_threads) meet_threads(); /* those that use most of all */
+    if (w.lacks_threads) meet_watched_threads(); /* those that use most of all */
     uint64_t opened = watch(ranges, length, objects);
     write_probe(ranges, objects, opened, length);
     for (uint32_t k = 0; k < WORDS; k++)
@@ -686,26 +686,26 @@ enum { TELLS_AFTERWARDS = true };
 enum { TELLS_AFTERWARDS = false };
 #endif
 
-static bool start(uint64_t period, char why[NA_WHY]) {
+static bool start_watch(uint64_t period, char why[NA_WHY]) {
     if (!TELLS_AFTERWARDS) {
         na_access_why(why, "watchpoints are used on x86-64 only", NULL);
         return false;
     }
     __builtin_memset(&w, 0, sizeof w);
     na_perf_plan_t registers;
-    na_watch_events((uintptr_t)&w, &plan, &registers);
-    plan.ring_bytes = ring_for(0);
-    plan.before = na_near_meet;
-    plan.after = na_near_met;
-    plan_without = plan;
-    plan.ring_bytes = ring_for(na_access_config->access_stack);
+    na_watch_events((uintptr_t)&w, &watch_plan, &registers);
+    watch_plan.ring_bytes = ring_for(0);
+    watch_plan.before = na_near_meet;
+    watch_plan.after = na_near_met;
+    watch_plan_without = watch_plan;
+    watch_plan.ring_bytes = ring_for(na_access_config->access_stack);
     w.chains = na_access_config->access_stack != 0;
     for (uint32_t k = FIRST_WATCH + 1; k < CLOCK; k += EACH)
-        na_batch_ask(&plan.attr[k], na_access_config->access_stack);
-    long error = na_perf_try(&plan);
-    registers.ring_bytes = plan.ring_bytes;
+        na_batch_ask(&watch_plan.attr[k], na_access_config->access_stack);
+    long error = na_perf_try(&watch_plan);
+    registers.ring_bytes = watch_plan.ring_bytes;
     for (uint32_t k = 0; k < REGISTERS; k++)
-        registers.attr[k] = plan.attr[FIRST_WATCH + k];
+        registers.attr[k] = watch_plan.attr[FIRST_WATCH + k];
     registers.attr[0].context_switch = 1;
     if (error == 0 && !na_late_measure(&registers, EACH)) {
         na_access_why(why,
@@ -729,7 +729,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     if (w.base_interval < 2 * FIRST) w.base_interval = 2 * FIRST;
     w.mean_interval = w.base_interval < EARLY ? w.base_interval : EARLY;
     w.interval = next_interval();
-    meet_threads(); /* once, as all of this: no round pays for it */
+    meet_watched_threads(); /* once, as all of this: no round pays for it */
     w.begins = na_access_mono();
     w.own_before = own_cpu_time();
     w.ahead = AHEAD;
@@ -737,7 +737,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     return true;
 }
 
-static uint64_t step(void) {
+static uint64_t step_watch(void) {
     uint64_t now = na_access_mono();
     /* Where it was late, on a machine with too much to do, this round stands for the time that was
      * missed as well; but not for the hour that the process was stopped. */
@@ -765,13 +765,13 @@ static uint64_t step(void) {
     uint64_t ends = w.begins + w.interval, opens = w.begins + na_draw_below(w.interval - longest);
     if (w.ahead != 0 && opens > w.begins + LONG_ROUND * w.base_interval) {
         if (!na_access_sleep(w.begins + w.base_interval)) return 0;
-        meet_threads();
+        meet_watched_threads();
         drain_targets(); /* where threads are at work now */
         probe_ahead(opens);
     }
     if (!na_access_sleep(opens)) return 0;
     w.round++;
-    meet_threads();
+    meet_watched_threads();
     if (w.unarmed > na_access_entry->unarmed) na_access_entry->unarmed = w.unarmed;
     if (drawn) window(draws, length);
     if (look_at_line(ends)) probe_ahead(ends);
@@ -780,7 +780,7 @@ static uint64_t step(void) {
     return ends;
 }
 
-static void stop(void) {
+static void stop_watch(void) {
     na_perf_close_all();
     na_deaths_watch(0, 0);
 }
@@ -791,8 +791,8 @@ na_access_source_t na_access_watch(void) {
                                 .flags = NA_NPROF_ACCESS_OP | NA_NPROF_ACCESS_SKID,
                                 .choice = NA_ACCESS_WATCH,
                                 .automatic = true,
-                                .start = start,
-                                .step = step,
-                                .stop = stop,
+                                .start = start_watch,
+                                .step = step_watch,
+                                .stop = stop_watch,
                                 .forget = na_perf_forget};
 }

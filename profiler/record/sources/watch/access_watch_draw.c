@@ -166,7 +166,7 @@ uint32_t na_draw_look(const na_profile_config_t *config) {
 /* ---- drawing ---- */
 
 /* Without libm: halve the exponent, then Newton. */
-static double root(double x) {
+static double square_root(double x) {
     if (!(x > 0)) return 0;
     uint64_t bits;
     __builtin_memcpy(&bits, &x, sizeof bits);
@@ -181,13 +181,14 @@ static double root(double x) {
 static void weigh_strata(void) {
     double all = 0;
     for (uint32_t i = 0; i < STRATA; i++)
-        if (d.first[i] != d.first[i + 1]) all += root(d.learnt[i]);
+        if (d.first[i] != d.first[i + 1]) all += square_root(d.learnt[i]);
     d.all_learnt = all;
     for (uint32_t i = 0; i < STRATA; i++) {
         d.chance[i] = 0;
         if (d.first[i] == d.first[i + 1]) continue;
         double plain = 0.5 / d.strata + 0.5 * d.words[i] / d.all_words;
-        d.chance[i] = all > 0 ? (1 - LEARNT) * plain + LEARNT * root(d.learnt[i]) / all : plain;
+        d.chance[i] =
+            all > 0 ? (1 - LEARNT) * plain + LEARNT * square_root(d.learnt[i]) / all : plain;
     }
 }
 
@@ -234,7 +235,7 @@ static void draw_by_site(na_draw_t *draw) {
 
 static double known_share(void) {
     if (d.known_count < FEW) return 0.5 * d.known_count / (d.known_count + 2.0);
-    double known = root(d.known_learnt), all = known + d.all_learnt;
+    double known = square_root(d.known_learnt), all = known + d.all_learnt;
     double brings = all > 0 ? known / all : 1;
     return brings < LEAST_KNOWN ? LEAST_KNOWN : brings < 0.5 ? brings : 0.5;
 }

@@ -83,7 +83,7 @@ static void add_time(times_t *to, uint64_t ns) {
     to->ns[at] = ns;
 }
 
-static uint64_t median(const times_t *of) {
+static uint64_t median_time(const times_t *of) {
     return of->count != 0 ? of->ns[of->count / 2] : 0;
 }
 
@@ -145,8 +145,8 @@ bool na_late_measure(const na_perf_plan_t *plan, uint32_t each) {
     }
     if (slack > 0) na_sys6(SYS_prctl, PR_SET_TIMERSLACK, slack, 0, 0, 0, 0);
     na_perf_close_all();
-    na_late_costs_t c = {{median(&hit[0]), median(&hit[1])}, median(&entry), 0};
-    uint64_t more = median(&all[1]), less = median(&all[0]) + c.hit[0];
+    na_late_costs_t c = {{median_time(&hit[0]), median_time(&hit[1])}, median_time(&entry), 0};
+    uint64_t more = median_time(&all[1]), less = median_time(&all[0]) + c.hit[0];
     if (c.hit[1] < c.hit[0]) c.hit[1] = c.hit[0];
     if (c.entry > c.hit[0]) c.entry = c.hit[0];
     if (all[0].count < NAPS_LEAST || all[1].count < NAPS_LEAST)

@@ -339,7 +339,7 @@ uintptr_t na_scout_operand(const uint8_t *code, uint32_t count, uint64_t ip,
 /* ---- samples ---- */
 
 /* By the kernel, which refuses where there is nothing: code may be taken away meanwhile. */
-static const struct code *code_at(uint64_t ip) {
+static const struct code *scouted_code(uint64_t ip) {
     struct code *c = &s.code[ip * UINT64_C(0x9e3779b97f4a7c15) >> 56];
     _Static_assert(CODES == 256, "the upper 8 bits");
     if (c->ip == ip) return c;
@@ -363,7 +363,7 @@ static const struct code *code_at(uint64_t ip) {
 /* Who reads a counter may write it next. (With the registers as they are now: often enough.) */
 static bool is_written_next(uintptr_t line, uint64_t ip, const uint64_t registers[16]) {
     for (uint32_t step = 0; step < STEPS && ip != 0; step++) {
-        const struct code *code = code_at(ip);
+        const struct code *code = scouted_code(ip);
         if (code == NULL) return false;
         bool writes = na_scout_may_write(code->bytes);
         uintptr_t at = na_scout_operand(code->bytes, code->count, ip, registers, &ip);
@@ -390,7 +390,7 @@ na_scout_word_t na_scout_take(uint64_t ip, uint32_t tid, const uint64_t *words, 
     const struct code *code = NULL;
     uint64_t next = 0;
     for (uint32_t step = 0; step < STEPS && ip != 0; step++) {
-        const struct code *here = code_at(ip);
+        const struct code *here = scouted_code(ip);
         if (here == NULL) break;
         uintptr_t operand = na_scout_operand(here->bytes, here->count, ip, registers, &ip);
         if (operand == 0) continue;

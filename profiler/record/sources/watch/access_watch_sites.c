@@ -43,7 +43,7 @@ static na_site_block_t *block_of(uint32_t site) {
 }
 
 /* Other threads may change the records meanwhile: what is read once is what holds. */
-NA_RACY static uint32_t site_of(const na_record_t *r) {
+NA_RACY static uint32_t watched_site(const na_record_t *r) {
     if (*(const volatile uint8_t *)&r->epoch != na_profile_epoch) return NA_NPROF_NO_STACK;
     return *(const volatile uint32_t *)&r->site;
 }
@@ -53,7 +53,7 @@ void na_site_blocks_meet(const na_site_block_t *like, const na_record_t *records
     s.met += count;
     if (s.turn++ % s.stride != 0) return;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t site = site_of(&records[i]);
+        uint32_t site = watched_site(&records[i]);
         na_site_block_t *block = site != NA_NPROF_NO_STACK ? block_of(site) : NULL;
         if (block == NULL) continue;
         uint32_t seen = block->seen + 1;
