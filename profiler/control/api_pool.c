@@ -13,11 +13,12 @@ struct numalloc_pool {
 };
 
 NA_SPARSE static struct numalloc_pool pools[NA_POOLS];
-static na_lock_t lock;
-static uint32_t used;
+static na_lock_t pool_lock;
+static uint32_t pools_used;
 static struct numalloc_pool *destroyed;
 
-static void tell(numalloc_pool_t *pool, na_pool_event_t event, const void *block, size_t size) {
+static void tell_listener(numalloc_pool_t *pool, na_pool_event_t event, const void *block,
+                          size_t size) {
     if (na_hooks == NULL) return;
     na_tcache_t *tcache = na_tcache_enter();
     if (tcache == NULL) return;
@@ -30,13 +31,13 @@ static void tell(numalloc_pool_t *pool, na_pool_event_t event, const void *block
 }
 
 numalloc_pool_t *numalloc_pool_create(const char *name) {
-    na_lock(&lock);
+    na_lock(&pool_lock);
     struct numalloc_pool *pool = destroyed;
     if (pool != NULL)
         destroyed = pool->next;
-    else if (used < NA_POOLS)
-        pool = &pools[used++];
-    na_unlock(&lock);
+    else if (pools_used < NA_POOLS)
+        pool = &pools[pools_used++];
+    na_unlock(&pool_lock);
     if (pool == NULL) return NULL;
     size_t i = 0;
     for (; name != NULL && name[i] != 0 && i < sizeof pool->name - 1; i++)
@@ -46,24 +47,24 @@ numalloc_pool_t *numalloc_pool_create(const char *name) {
 }
 
 void numalloc_pool_alloc(numalloc_pool_t *pool, const void *block, size_t size) {
-    if (pool != NULL && block != NULL) tell(pool, NA_POOL_ALLOC, block, size);
+    if (pool != NULL && block != NULL) tell_listener(pool, NA_POOL_ALLOC, block, size);
 }
 
 void numalloc_pool_free(numalloc_pool_t *pool, const void *block) {
-    if (pool != NULL && block != NULL) tell(pool, NA_POOL_FREE, block, 0);
+    if (pool != NULL && block != NULL) tell_listener(pool, NA_POOL_FREE, block, 0);
 }
 
 void numalloc_pool_destroy(numalloc_pool_t *pool) {
     if (pool == NULL) return;
-    tell(pool, NA_POOL_DESTROY, NULL, 0);
-    na_lock(&lock);
+    tell_listener(pool, NA_POOL_DESTROY, NULL, 0);
+    na_lock(&pool_lock);
     pool->next = destroyed;
     destroyed = pool;
-    na_unlock(&lock);
+    na_unlock(&pool_lock);
 }
 
 void na_pools_after_fork_child(void) {
-    na_lock_reset(&lock);
+    na_lock_reset(&pool_lock);
 }
 
 void numalloc_profile_marker(const char *name) {

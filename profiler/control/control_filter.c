@@ -74,7 +74,7 @@ static bool is_listed(const char *name, const char *list) {
 }
 
 /* By the name of the file that runs, or by the one that it was called by. */
-static bool is_program(const char *list) {
+static bool is_this_program(const char *list) {
     char text[4096];
     long n = na_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)text,
                         sizeof text - 1, 0, 0);
@@ -105,7 +105,7 @@ bool na_control_is_wanted(const char *programs, const char *ranks, bool *bad_ran
         *bad_ranks = has < 0;
         if (has == 0) return false;
     }
-    return programs == NULL || *programs == 0 || is_program(programs);
+    return programs == NULL || *programs == 0 || is_this_program(programs);
 }
 
 static bool is_of_key(char c, bool first) {

@@ -11,7 +11,7 @@ static uintptr_t page_address(uint32_t page) {
     return na_guard_area + (uintptr_t)page * na_os_page;
 }
 
-static uint32_t page_of(uintptr_t address) {
+static uint32_t area_page(uintptr_t address) {
     return (uint32_t)((address - na_guard_area) / na_os_page);
 }
 
@@ -20,7 +20,7 @@ uint32_t na_guard_slot_pages(size_t size) {
 }
 
 static uint32_t first_page(const na_gf_record_t *record) {
-    return page_of(record->address);
+    return area_page(record->address);
 }
 
 static uint32_t pages_of(const na_gf_record_t *record) {
@@ -69,7 +69,7 @@ bool na_guard_area_make(void) {
 
 /* --- slots --- */
 
-static na_gf_record_t *owner_of(uint32_t page) {
+static na_gf_record_t *page_record(uint32_t page) {
     uint16_t owner = __atomic_load_n(&na_guards.owner[page], __ATOMIC_ACQUIRE);
     return owner != 0 ? &na_guards.t->records[owner - 1] : NULL;
 }
@@ -81,13 +81,13 @@ static bool covers(const na_gf_record_t *record, uint32_t page) {
 
 na_gf_record_t *na_guard_record_at(uintptr_t address) {
     if (address >= na_guards.pool) return na_canary_record_at(address);
-    uint32_t page = page_of(address);
-    na_gf_record_t *record = owner_of(page);
+    uint32_t page = area_page(address);
+    na_gf_record_t *record = page_record(page);
     return record != NULL && covers(record, page) ? record : NULL;
 }
 
 /* First of `count` pages and one behind them that no live block has; 0: none. */
-static uint32_t find_place(uint32_t count) {
+static uint32_t find_pages(uint32_t count) {
     uint32_t page = na_guards.head;
     bool again = false;
     for (uint32_t passed = 0; passed <= 2 * (NA_GUARD_LIVE + NA_GUARD_LARGE_BLOCKS); passed++) {
@@ -98,7 +98,7 @@ static uint32_t find_place(uint32_t count) {
         }
         const na_gf_record_t *in_the_way = NULL;
         for (uint32_t i = 0; i <= count && in_the_way == NULL; i++) {
-            const na_gf_record_t *r = owner_of(page + i);
+            const na_gf_record_t *r = page_record(page + i);
             if (r != NULL && na_guard_is_live(r) && covers(r, page + i)) in_the_way = r;
         }
         if (in_the_way == NULL) return page;
@@ -119,17 +119,17 @@ static uint16_t next_record(void) {
 /* Pages that an error had opened, and that are about to get another owner. */
 static void close_opened(uint32_t page, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        na_gf_record_t *r = owner_of(page + i);
+        na_gf_record_t *r = page_record(page + i);
         if (r == NULL || (r->flags & NA_GF_OPENED) == 0 || na_guard_is_live(r) ||
             !covers(r, page + i))
             continue;
         for (uint32_t own = first_page(r); own <= first_page(r) + pages_of(r); own++)
-            if (owner_of(own) == r) map_anew(own, 1, false);
+            if (page_record(own) == r) map_anew(own, 1, false);
         r->flags &= (uint8_t)~NA_GF_OPENED;
     }
 }
 
-static void paint(const na_gf_record_t *record);
+static void paint_record(const na_gf_record_t *record);
 
 static bool has_room(size_t size, uint32_t count) {
     if (na_guard_is_large(size))
@@ -139,7 +139,7 @@ static bool has_room(size_t size, uint32_t count) {
            na_guards.live_blocks - na_guards.large_blocks < NA_GUARD_LIVE;
 }
 
-static void count_live(const na_gf_record_t *record, int by) {
+static void count_live_pages(const na_gf_record_t *record, int by) {
     uint32_t pages = pages_of(record) * (uint32_t)by;
     if (na_guard_is_large(record->size)) {
         na_guards.large_pages += pages;
@@ -152,7 +152,7 @@ static void count_live(const na_gf_record_t *record, int by) {
 na_gf_record_t *na_guard_area_take(size_t size, size_t alignment) {
     uint32_t count = na_guard_slot_pages(size);
     if (!has_room(size, count)) return NULL;
-    uint32_t page = find_place(count);
+    uint32_t page = find_pages(count);
     if (page == 0) return NULL;
     close_opened(page, count + 1);
     if (!map_anew(page, count, true)) return NULL;
@@ -170,9 +170,9 @@ na_gf_record_t *na_guard_area_take(size_t size, size_t alignment) {
     for (uint32_t i = 0; i <= count; i++)
         __atomic_store_n(&na_guards.owner[page + i], (uint16_t)(place + 1), __ATOMIC_RELEASE);
     na_guards.head = page + count + 1;
-    count_live(record, 1);
+    count_live_pages(record, 1);
     na_guards.live[na_guards.live_blocks++] = place;
-    paint(record);
+    paint_record(record);
     return record;
 }
 
@@ -181,7 +181,7 @@ void na_guard_area_give(na_gf_record_t *record) {
     for (uint32_t i = 0; i < na_guards.live_blocks; i++) {
         if (na_guards.live[i] != place) continue;
         na_guards.live[i] = na_guards.live[--na_guards.live_blocks];
-        count_live(record, -1);
+        count_live_pages(record, -1);
         break;
     }
     uint32_t page = first_page(record), count = pages_of(record);
@@ -224,7 +224,7 @@ static unsigned char pattern_at(const void *address) {
     return na_guard_pattern((uintptr_t)address);
 }
 
-static void paint(const na_gf_record_t *record) {
+static void paint_record(const na_gf_record_t *record) {
     slack_t s = slack_of(record);
     for (size_t i = 1; i <= s.before_bytes; i++)
         s.before[-(ptrdiff_t)i] = pattern_at(s.before - i);
@@ -248,7 +248,7 @@ int32_t na_guard_damage(const na_gf_record_t *record) {
 
 bool na_guard_is_protected(const na_gf_record_t *record, uintptr_t address) {
     if (na_guard_has_canaries(record)) return false;
-    uint32_t page = page_of(address), first = first_page(record);
+    uint32_t page = area_page(address), first = first_page(record);
     return !na_guard_is_live(record) || page < first || page >= first + pages_of(record);
 }
 

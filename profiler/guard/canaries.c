@@ -27,16 +27,16 @@
 #define LIVE_PASSED     64u /* live blocks that one search passes by */
 #define PATTERN_PERIODS 4u  /* 64 bytes each; longer than a canary and where it begins */
 
-static uint16_t owner[NA_CANARY_CELLS];          /* cell -> its record's number + 1; 0: none */
+static uint16_t cell_owner[NA_CANARY_CELLS];     /* cell -> its record's number + 1; 0: none */
 static uint16_t free_numbers[NA_CANARY_RECORDS]; /* of records below `numbers` */
 static uint32_t free_count;
 static uint32_t head; /* cell where the next slot is looked for */
 static uint32_t live_cells;
-static unsigned char pattern[PATTERN_PERIODS * CELL];
+static unsigned char canary_pattern[PATTERN_PERIODS * CELL];
 
 bool na_canary_make(void) {
-    for (size_t i = 0; i < sizeof pattern; i++)
-        pattern[i] = na_guard_pattern(i);
+    for (size_t i = 0; i < sizeof canary_pattern; i++)
+        canary_pattern[i] = na_guard_pattern(i);
     long r =
         na_syscall(SYS_mmap, (long)na_guards.pool, NA_CANARY_CELLS * CELL, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
@@ -46,11 +46,11 @@ bool na_canary_make(void) {
 
 /* --- slots --- */
 
-static na_gf_record_t *record_of(uint32_t number) {
+static na_gf_record_t *numbered_record(uint32_t number) {
     return &na_guards.t->records[NA_GUARD_RECORDS + number];
 }
 
-static uint32_t number_of(const na_gf_record_t *record) {
+static uint32_t record_number(const na_gf_record_t *record) {
     return (uint32_t)(record - na_guards.t->records) - NA_GUARD_RECORDS;
 }
 
@@ -61,32 +61,32 @@ na_guard_slot_t na_canary_slot(const na_gf_record_t *record) {
     };
 }
 
-static uint32_t cell_of(uintptr_t address) {
+static uint32_t area_cell(uintptr_t address) {
     return (uint32_t)((address - na_guards.pool) / CELL);
 }
 
 static uint32_t first_cell(const na_gf_record_t *record) {
-    return cell_of(na_canary_slot(record).start);
+    return area_cell(na_canary_slot(record).start);
 }
 
 static uint32_t end_cell(const na_gf_record_t *record) {
-    return cell_of(na_canary_slot(record).end);
+    return area_cell(na_canary_slot(record).end);
 }
 
-static na_gf_record_t *owner_of(uint32_t cell) {
-    uint16_t number = __atomic_load_n(&owner[cell], __ATOMIC_RELAXED);
-    return number != 0 ? record_of(number - 1u) : NULL;
+static na_gf_record_t *cell_record(uint32_t cell) {
+    uint16_t number = __atomic_load_n(&cell_owner[cell], __ATOMIC_RELAXED);
+    return number != 0 ? numbered_record(number - 1u) : NULL;
 }
 
 static void set_owner(const na_gf_record_t *record, uint32_t value) {
     for (uint32_t cell = first_cell(record); cell < end_cell(record); cell++)
-        __atomic_store_n(&owner[cell], (uint16_t)value, __ATOMIC_RELAXED);
+        __atomic_store_n(&cell_owner[cell], (uint16_t)value, __ATOMIC_RELAXED);
 }
 
 na_gf_record_t *na_canary_record_at(uintptr_t address) {
-    uint32_t cell = cell_of(address);
+    uint32_t cell = area_cell(address);
     if (cell >= NA_CANARY_CELLS) return NULL;
-    na_gf_record_t *record = owner_of(cell);
+    na_gf_record_t *record = cell_record(cell);
     if (record == NULL || record->state == NA_GF_NEVER) return NULL;
     na_guard_slot_t slot = na_canary_slot(record);
     return address - slot.start < slot.end - slot.start ? record : NULL;
@@ -96,14 +96,14 @@ na_gf_record_t *na_canary_record_at(uintptr_t address) {
 
 bool na_canary_is_intact(const void *from, size_t bytes) {
     size_t shift = (uintptr_t)from % CELL;
-    if (shift + bytes > sizeof pattern) return false; /* the caller looks by itself */
-    return memcmp(from, pattern + shift, bytes) == 0;
+    if (shift + bytes > sizeof canary_pattern) return false; /* the caller looks by itself */
+    return memcmp(from, canary_pattern + shift, bytes) == 0;
 }
 
-static void paint(uintptr_t from, uintptr_t to) {
+static void paint_bytes(uintptr_t from, uintptr_t to) {
     while (from < to) {
         size_t shift = from % CELL, bytes = CELL - shift < to - from ? CELL - shift : to - from;
-        memcpy((void *)from, pattern + shift, bytes);
+        memcpy((void *)from, canary_pattern + shift, bytes);
         from += bytes;
     }
 }
@@ -112,9 +112,9 @@ static void paint(uintptr_t from, uintptr_t to) {
 static bool find_written(na_guard_slot_t slot, uintptr_t *first, uintptr_t *last) {
     bool found = false;
     for (uintptr_t cell = slot.start; cell < slot.end; cell += CELL) {
-        if (memcmp((const void *)cell, pattern, CELL) == 0) continue;
+        if (memcmp((const void *)cell, canary_pattern, CELL) == 0) continue;
         for (unsigned i = 0; i < CELL; i++) {
-            if (((const unsigned char *)cell)[i] == pattern[i]) continue;
+            if (((const unsigned char *)cell)[i] == canary_pattern[i]) continue;
             if (!found) *first = cell + i;
             *last = cell + i;
             found = true;
@@ -133,7 +133,7 @@ bool na_canary_check_freed(const na_gf_record_t *record) {
                                         .address = first,
                                         .distance = (int64_t)(last - first + 1),
                                         .record = record});
-    paint(slot.start, slot.end);
+    paint_bytes(slot.start, slot.end);
     return false;
 }
 
@@ -144,20 +144,20 @@ static void retire(na_gf_record_t *record) {
     if (!na_canary_check_freed(record)) na_guards.found_late = true;
     set_owner(record, 0);
     __atomic_store_n(&record->state, NA_GF_NEVER, __ATOMIC_RELAXED);
-    free_numbers[free_count++] = (uint16_t)number_of(record);
+    free_numbers[free_count++] = (uint16_t)record_number(record);
 }
 
 /* The first live block in these cells. */
 static const na_gf_record_t *live_in(uint32_t cell, uint32_t count) {
     for (uint32_t at = cell; at < cell + count;) {
-        const na_gf_record_t *r = owner_of(at);
+        const na_gf_record_t *r = cell_record(at);
         if (r != NULL && na_guard_is_live(r)) return r;
         at = r != NULL ? end_cell(r) : at + 1;
     }
     return NULL;
 }
 
-static bool make_room(uint32_t count) {
+static bool free_cells(uint32_t count) {
     while ((live_cells + count) * 2 > na_guards.pool_cells) {
         if (na_guards.pool_cells == NA_CANARY_CELLS) return false;
         na_guards.pool_cells *= 2;
@@ -165,7 +165,7 @@ static bool make_room(uint32_t count) {
     return true;
 }
 
-static uint32_t find_place(uint32_t count) {
+static uint32_t find_cells(uint32_t count) {
     bool again = false;
     for (unsigned passed = 0; passed < LIVE_PASSED;) {
         if (head + count > na_guards.pool_cells) {
@@ -183,20 +183,20 @@ static uint32_t find_place(uint32_t count) {
 }
 
 static na_gf_record_t *new_record(void) {
-    if (free_count != 0) return record_of(free_numbers[--free_count]);
+    if (free_count != 0) return numbered_record(free_numbers[--free_count]);
     if (na_guards.pool_records == NA_CANARY_RECORDS) return NULL;
-    return record_of(na_guards.pool_records++);
+    return numbered_record(na_guards.pool_records++);
 }
 
 na_gf_record_t *na_canary_take(size_t size, size_t alignment) {
     if (na_guards.pool_cells == 0 || alignment > CELL) return NULL;
     size_t before = alignment > NA_CANARY_LEAST ? alignment : NA_CANARY_LEAST;
     uint32_t count = (uint32_t)(na_align_up(before + size + NA_CANARY_LEAST, CELL) / CELL);
-    if (!make_room(count)) return NULL;
-    uint32_t cell = find_place(count);
+    if (!free_cells(count)) return NULL;
+    uint32_t cell = find_cells(count);
     if (cell == NO_CELL) return NULL;
     for (uint32_t at = cell; at < cell + count;) {
-        na_gf_record_t *freed = owner_of(at);
+        na_gf_record_t *freed = cell_record(at);
         at = freed != NULL ? end_cell(freed) : at + 1;
         if (freed != NULL) retire(freed);
     }
@@ -210,9 +210,9 @@ na_gf_record_t *na_canary_take(size_t size, size_t alignment) {
         .flags = NA_GF_CANARIES,
     };
     na_guard_slot_t slot = na_canary_slot(record);
-    paint(slot.start, record->address);
-    paint(record->address + size, slot.end);
-    set_owner(record, number_of(record) + 1);
+    paint_bytes(slot.start, record->address);
+    paint_bytes(record->address + size, slot.end);
+    set_owner(record, record_number(record) + 1);
     head = cell + count;
     live_cells += count;
     na_guards.pool_blocks++;
@@ -223,10 +223,10 @@ void na_canary_give(na_gf_record_t *record) {
     na_guard_slot_t slot = na_canary_slot(record);
     live_cells -= (uint32_t)((slot.end - slot.start) / CELL);
     na_guards.pool_blocks--;
-    paint(slot.start, slot.end);
+    paint_bytes(slot.start, slot.end);
     __atomic_store_n(&record->state, NA_GF_FREED, __ATOMIC_RELEASE);
 }
 
 na_gf_record_t *na_canary_record(uint32_t number) {
-    return record_of(number);
+    return numbered_record(number);
 }

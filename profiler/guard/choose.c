@@ -59,7 +59,7 @@ typedef enum filling { HALF_EMPTY, FULL, RUNNING_OVER } filling_t;
  * once makes the interval long, in a moment, and has to find its way back: by halves, while the
  * bucket runs over. Several threads may be here: what one of them does to the interval may be lost.
  */
-static void follow(_Atomic(uint8_t) *interval, int least, bool token, filling_t filling) {
+static void follow_filling(_Atomic(uint8_t) *interval, int least, bool token, filling_t filling) {
     if (na_samples_bytes()) return; /* a profile draws */
     int step = atomic_load_explicit(interval, memory_order_relaxed), now = step;
     if (!token) now += 2;
@@ -77,7 +77,7 @@ typedef struct bucket {
 } bucket_t;
 #define TOKEN(rate) ((UINT64_C(1000) << 16) / (rate))
 static bucket_t small = {.token = TOKEN(NA_GUARD_RATE), .most = BURST};
-static bucket_t large = {.token = TOKEN(NA_GUARD_LARGE_RATE), .most = LARGE_BURST};
+static bucket_t large_tokens = {.token = TOKEN(NA_GUARD_LARGE_RATE), .most = LARGE_BURST};
 static bucket_t canaries = {.token = TOKEN(NA_CANARY_RATE), .most = CANARY_BURST};
 static bucket_t learns = {.token = TOKEN(NA_GUARD_LEARNS), .most = NA_GUARD_LEARNS / 10};
 
@@ -87,7 +87,7 @@ void na_guard_choose_begin(void) {
     bool fixed = na_guards.each != 0;
     atomic_store(&na_sample_step, (uint8_t)(fixed ? NA_SAMPLE_FIXED : STEP_FIRST));
     atomic_store(&na_sample_large_step, (uint8_t)(fixed ? NA_SAMPLE_FIXED : LARGE_STEP_FIRST));
-    small.at = large.at = canaries.at = (na_os_ms() + 1) << 16;
+    small.at = large_tokens.at = canaries.at = (na_os_ms() + 1) << 16;
     learns.at = small.at - LEARNS_FIRST * learns.token;
 }
 
@@ -125,12 +125,12 @@ na_guard_may_t na_guard_may(size_t size) {
     if (is_overspent(&learns)) return NA_GUARD_NOTHING;
     filling_t filling;
     if (na_guard_is_large(size)) {
-        bool token = spend(&large, &filling);
-        follow(&na_sample_large_step, 0, token, filling);
+        bool token = spend(&large_tokens, &filling);
+        follow_filling(&na_sample_large_step, 0, token, filling);
         return token ? NA_GUARD_PAGES : NA_GUARD_NOTHING;
     }
     bool token = spend(&small, &filling);
-    follow(&na_sample_step, STEP_LEAST, token, filling);
+    follow_filling(&na_sample_step, STEP_LEAST, token, filling);
     if (token) return NA_GUARD_PAGES;
     return spend(&canaries, &filling) ? NA_GUARD_CANARIES : NA_GUARD_NOTHING;
 }
@@ -162,7 +162,7 @@ static bool is_suspect(const na_gf_site_t *s) {
 }
 
 /* One of so many is guarded; 0: none. */
-static uint32_t share(const na_gf_site_t *s, size_t size) {
+static uint32_t site_share(const na_gf_site_t *s, size_t size) {
     bool young = is_young(s), is_large = na_guard_is_large(size);
     uint32_t most = is_large ? NA_GUARD_LARGE_LIVE : NA_GUARD_LIVE;
     uint32_t live =
@@ -195,7 +195,7 @@ na_gf_site_t *na_guard_site_drawn(const na_guard_stack_t *stack, double chance, 
 
 bool na_guard_choose(na_gf_site_t *s, na_guard_may_t may, size_t size) {
     na_gf_head_t *head = &na_guards.t->head;
-    uint32_t one_of = na_guards.each != 0 ? 1 : share(s, size);
+    uint32_t one_of = na_guards.each != 0 ? 1 : site_share(s, size);
     if (one_of == 0) {
         head->no_room++;
         return false;
@@ -207,12 +207,12 @@ bool na_guard_choose(na_gf_site_t *s, na_guard_may_t may, size_t size) {
 }
 
 void na_guard_not_taken(na_guard_may_t may, size_t size) {
-    bucket_t *bucket = na_guard_is_large(size) ? &large : &small;
+    bucket_t *bucket = na_guard_is_large(size) ? &large_tokens : &small;
     if (na_guards.each == 0 && may == NA_GUARD_PAGES)
         atomic_fetch_sub(&bucket->at, bucket->token / 4 * 3);
 }
 
-static na_gf_site_t *site_of(const na_gf_record_t *record) {
+static na_gf_site_t *guarded_site(const na_gf_record_t *record) {
     return &na_guards.t->sites[na_guards.site[record - na_guards.t->records]];
 }
 
@@ -230,7 +230,7 @@ void na_guard_site_guarded(na_gf_site_t *site, const na_gf_record_t *record) {
 }
 
 void na_guard_site_freed(const na_gf_record_t *record) {
-    na_gf_site_t *site = site_of(record);
+    na_gf_site_t *site = guarded_site(record);
     if (na_guard_has_canaries(record))
         site->canaries_live--;
     else
@@ -242,7 +242,7 @@ void na_guard_site_freed(const na_gf_record_t *record) {
 }
 
 void na_guard_site_hit(const na_gf_record_t *record) {
-    na_gf_site_t *site = site_of(record);
+    na_gf_site_t *site = guarded_site(record);
     if (record->state == NA_GF_FREED) { /* another site may have its place */
         na_guard_stack_t stack;
         stack.count = na_guard_read_stack(record->alloc_stack, stack.pc, NA_GF_FRAMES);

@@ -17,16 +17,16 @@
 #define PATTERN     "numalloc.%e.%p.%t.errors"
 #define NAME_LENGTH 4096u
 
-static char pattern[NAME_LENGTH]; /* whole; empty: there is none */
-static char name[NAME_LENGTH];    /* of this process, once it was asked for */
-static bool mapped;
+static char name_pattern[NAME_LENGTH]; /* whole; empty: there is none */
+static char file_name[NAME_LENGTH];    /* of this process, once it was asked for */
+static bool is_file_mapped;
 
 typedef struct text {
     char *to;
     size_t length; /* NAME_LENGTH: it did not fit */
 } text_t;
 
-static void append_text(text_t *t, const char *s) {
+static void name_add_text(text_t *t, const char *s) {
     for (; *s != 0; s++) {
         if (t->length + 1 >= NAME_LENGTH) {
             t->length = NAME_LENGTH;
@@ -37,39 +37,39 @@ static void append_text(text_t *t, const char *s) {
     }
 }
 
-static void add_number(text_t *t, uint64_t value) {
+static void name_add_number(text_t *t, uint64_t value) {
     char digits[24], *p = digits + sizeof digits - 1;
     *p = 0;
     do
         *--p = (char)('0' + value % 10);
     while ((value /= 10) != 0);
-    append_text(t, p);
+    name_add_text(t, p);
 }
 
-static bool is_directory(const char *path) {
+static bool is_folder(const char *path) {
     struct stat st;
     return na_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&st, 0, 0, 0) == 0 &&
            S_ISDIR(st.st_mode);
 }
 
 static void make_pattern(const char *given) {
-    text_t t = {.to = pattern};
+    text_t t = {.to = name_pattern};
     if (given[0] != '/') {
-        long n = na_syscall(SYS_getcwd, (long)pattern, NAME_LENGTH - 1, 0, 0, 0, 0);
-        if (n > 1 && pattern[0] == '/') {
+        long n = na_syscall(SYS_getcwd, (long)name_pattern, NAME_LENGTH - 1, 0, 0, 0, 0);
+        if (n > 1 && name_pattern[0] == '/') {
             t.length = (size_t)n - 1;
-            if (t.length > 1) append_text(&t, "/");
+            if (t.length > 1) name_add_text(&t, "/");
         }
     }
-    append_text(&t, given);
-    if (t.length < NAME_LENGTH && is_directory(pattern)) {
-        append_text(&t, "/");
-        append_text(&t, PATTERN);
+    name_add_text(&t, given);
+    if (t.length < NAME_LENGTH && is_folder(name_pattern)) {
+        name_add_text(&t, "/");
+        name_add_text(&t, PATTERN);
     }
-    if (t.length >= NAME_LENGTH) pattern[0] = 0;
+    if (t.length >= NAME_LENGTH) name_pattern[0] = 0;
 }
 
-static const char *program(void) {
+static const char *program_base_name(void) {
     const char *path = na_guards.t->head.program, *base = path;
     for (; *path != 0; path++)
         if (*path == '/') base = path + 1;
@@ -78,38 +78,38 @@ static const char *program(void) {
 
 /* Without %p a child would write over its parent's: its id is put behind. */
 static const char *own_name(void) {
-    if (name[0] != 0 || pattern[0] == 0) return name;
-    text_t t = {.to = name};
+    if (file_name[0] != 0 || name_pattern[0] == 0) return file_name;
+    text_t t = {.to = file_name};
     bool has_pid = false;
     const na_gf_head_t *head = &na_guards.t->head;
-    for (const char *p = pattern; *p != 0; p++) {
+    for (const char *p = name_pattern; *p != 0; p++) {
         char one[2] = {*p, 0};
         if (*p != '%' || p[1] == 0) {
-            append_text(&t, one);
+            name_add_text(&t, one);
             continue;
         }
         switch (*++p) {
         case 'p':
-            add_number(&t, head->pid);
+            name_add_number(&t, head->pid);
             has_pid = true;
             break;
         case 'e':
-            append_text(&t, program());
+            name_add_text(&t, program_base_name());
             break;
         case 't':
-            add_number(&t, head->start_unix_ns / 1000000000);
+            name_add_number(&t, head->start_unix_ns / 1000000000);
             break;
         default:
             one[0] = *p;
-            append_text(&t, one);
+            name_add_text(&t, one);
         }
     }
     if (!has_pid && head->parent != 0) {
-        append_text(&t, ".");
-        add_number(&t, head->pid);
+        name_add_text(&t, ".");
+        name_add_number(&t, head->pid);
     }
-    if (t.length >= NAME_LENGTH) name[0] = 0;
-    return name;
+    if (t.length >= NAME_LENGTH) file_name[0] = 0;
+    return file_name;
 }
 
 static size_t tables_size(void) {
@@ -141,18 +141,18 @@ na_guard_tables_t *na_guard_file_map(void) {
         na_warn("NUMALLOC_GUARD_FILE=%s: cannot write %s (error %u); errors are reported on stderr "
                 "alone",
                 given, own_name(), (uint64_t)-at);
-        pattern[0] = name[0] = 0;
+        name_pattern[0] = file_name[0] = 0;
         return anonymous;
     }
     na_guard_tables_t *t = (na_guard_tables_t *)at;
     t->head = anonymous->head;
     na_os_unmap(anonymous, tables_size());
-    mapped = true;
+    is_file_mapped = true;
     return t;
 }
 
 bool na_guard_file_keep(void) {
-    if (mapped || own_name()[0] == 0) return mapped;
+    if (is_file_mapped || own_name()[0] == 0) return is_file_mapped;
     long fd = open_file();
     if (fd < 0) return false;
     static const unsigned char zero[4096];
@@ -173,9 +173,9 @@ const char *na_guard_file_name(void) {
 }
 
 void na_guard_file_after_fork(void) {
-    name[0] = 0;
-    if (!mapped) return;
-    mapped = false;
+    file_name[0] = 0;
+    if (!is_file_mapped) return;
+    is_file_mapped = false;
     size_t size = tables_size();
     void *own = na_os_map(size);
     if (own == NULL) { /* it writes into its parent's from now on, for want of memory: not at all */

@@ -11,8 +11,8 @@
 
 /* One report at a time; a thread that dies within one holds up nobody for long. */
 static _Atomic(uint32_t) reporter;
-static na_gf_error_t last; /* where there is no room in the tables */
-static na_text_t text;     /* signal stacks are small */
+static na_gf_error_t last;    /* where there is no room in the tables */
+static na_text_t report_text; /* signal stacks are small */
 
 static void begin_report(void) {
     enum { PATIENCE_MS = 2000 };
@@ -25,27 +25,27 @@ static void begin_report(void) {
     }
 }
 
-static void say(void) {
-    na_os_say(text.data, text.length);
-    text.length = 0;
+static void write_report(void) {
+    na_os_say(report_text.data, report_text.length);
+    report_text.length = 0;
 }
 
 static void put_report_text(const char *s) {
-    na_text_str(&text, s);
+    na_text_str(&report_text, s);
 }
 
 static void put_u(uint64_t v) {
-    na_text_u64(&text, v);
+    na_text_u64(&report_text, v);
 }
 
-static void begin_line(void) {
-    text.length = 0;
+static void begin_report_line(void) {
+    report_text.length = 0;
     put_report_text("numalloc: ");
 }
 
-static void end_line(void) {
+static void end_report_line(void) {
     put_report_text("\n");
-    say();
+    write_report();
 }
 
 /* "1.234 s" */
@@ -57,37 +57,37 @@ static void put_seconds(uint64_t ms) {
     put_report_text(" s");
 }
 
-static void put_frame(unsigned index, uint64_t pc, bool exact) {
-    begin_line();
+static void report_frame(unsigned index, uint64_t pc, bool exact) {
+    begin_report_line();
     put_report_text("  #");
     put_u(index);
     put_report_text(index < 10 ? "  " : " ");
-    na_text_hex(&text, pc);
+    na_text_hex(&report_text, pc);
     const na_gf_module_t *m = na_guard_module_of(exact ? pc : pc - 1);
     if (m != NULL) {
         put_report_text(" ");
         put_report_text(m->name);
         put_report_text("+");
-        na_text_hex(&text, pc - m->bias);
+        na_text_hex(&report_text, pc - m->bias);
     }
-    end_line();
+    end_report_line();
 }
 
-static void put_stack(const na_gf_error_t *e, unsigned which) {
+static void report_stack(const na_gf_error_t *e, unsigned which) {
     if (e->frames[which] == 0) {
-        begin_line();
+        begin_report_line();
         put_report_text("  (its call stack is no longer known)");
-        end_line();
+        end_report_line();
     }
     for (uint32_t i = 0; i < e->frames[which]; i++)
-        put_frame(i, e->pcs[which][i], which == NA_GF_ACCESS && i == 0 && e->access != 0);
+        report_frame(i, e->pcs[which][i], which == NA_GF_ACCESS && i == 0 && e->access != 0);
 }
 
-static void put_block(const na_gf_error_t *e) {
+static void report_block(const na_gf_error_t *e) {
     put_report_text("block of ");
     put_u(e->block.size);
     put_report_text(e->block.size == 1 ? " byte at " : " bytes at ");
-    na_text_hex(&text, e->block.address);
+    na_text_hex(&report_text, e->block.address);
 }
 
 static const char *bytes(int64_t n) {
@@ -95,7 +95,7 @@ static const char *bytes(int64_t n) {
 }
 
 /* "12 bytes into", "at the beginning of"; the first byte of all is 1 byte before, or behind. */
-static void put_place(const na_gf_error_t *e) {
+static void report_place(const na_gf_error_t *e) {
     int64_t at = (int64_t)(e->address - e->block.address), size = e->block.size;
     if (at == 0) {
         put_report_text("at the beginning of a ");
@@ -105,7 +105,7 @@ static void put_place(const na_gf_error_t *e) {
         put_report_text(bytes(n));
         put_report_text(at < 0 ? " before a " : at < size ? " into a " : " behind the end of a ");
     }
-    put_block(e);
+    report_block(e);
 }
 
 static const char *accessed(const na_gf_error_t *e) {
@@ -113,7 +113,7 @@ static const char *accessed(const na_gf_error_t *e) {
 }
 
 static void put_headline(const na_gf_error_t *e) {
-    begin_line();
+    begin_report_line();
     switch ((na_gf_kind_t)e->kind) {
     case NA_GF_USE_AFTER_FREE:
         put_report_text("use after free: ");
@@ -138,30 +138,30 @@ static void put_headline(const na_gf_error_t *e) {
         break;
     case NA_GF_WRITTEN_FREED:
         put_report_text("use after free: written to ");
-        na_text_hex(&text, e->address);
+        na_text_hex(&report_text, e->address);
         put_report_text(", ");
-        put_place(e);
+        report_place(e);
         put_report_text(e->distance == 1 ? "; 1 byte" : "; ");
         if (e->distance != 1) put_u((uint64_t)e->distance);
         put_report_text(e->distance == 1 ? "" : " bytes");
         put_report_text(" changed since it was freed");
-        end_line();
+        end_report_line();
         return;
     case NA_GF_OVERWRITTEN:
         put_report_text("overflow: ");
         put_u((uint64_t)e->distance);
         put_report_text(bytes(e->distance));
         put_report_text(" written behind the end of a ");
-        put_block(e);
-        end_line();
+        report_block(e);
+        end_report_line();
         return;
     case NA_GF_UNDERWRITTEN:
         put_report_text("underflow: ");
         put_u((uint64_t)e->distance);
         put_report_text(bytes(e->distance));
         put_report_text(" written before a ");
-        put_block(e);
-        end_line();
+        report_block(e);
+        end_report_line();
         return;
     default:
         put_report_text(e->access != 0 ? "use after free, or wild access: " : "free of no block: ");
@@ -169,14 +169,14 @@ static void put_headline(const na_gf_error_t *e) {
         break;
     }
     put_report_text(" of ");
-    na_text_hex(&text, e->address);
+    na_text_hex(&report_text, e->address);
     if (e->has_block) {
         put_report_text(", ");
-        put_place(e);
+        report_place(e);
     } else {
         put_report_text(", in the area of guarded blocks; whose it was is no longer known");
     }
-    end_line();
+    end_report_line();
 }
 
 static void put_thread(uint32_t thread, const char *name) {
@@ -193,7 +193,7 @@ static void print(const na_gf_error_t *e) {
     put_headline(e);
     bool freed = e->has_block && e->block.state == NA_GF_FREED;
     if (e->frames[NA_GF_ACCESS] != 0) {
-        begin_line();
+        begin_report_line();
         bool at_free = e->kind == NA_GF_OVERWRITTEN || e->kind == NA_GF_UNDERWRITTEN;
         put_report_text(at_free          ? "found when it was freed"
                         : e->access == 0 ? "called"
@@ -202,12 +202,12 @@ static void print(const na_gf_error_t *e) {
         put_report_text(", ");
         put_seconds(e->ms);
         put_report_text(" after the start:");
-        end_line();
-        put_stack(e, NA_GF_ACCESS);
+        end_report_line();
+        report_stack(e, NA_GF_ACCESS);
     }
     if (freed) {
         static const char by[][12] = {"free", "delete", "delete[]", "realloc"};
-        begin_line();
+        begin_report_line();
         put_report_text("freed by ");
         put_report_text(by[e->block.release & 3]);
         put_report_text(",");
@@ -215,13 +215,13 @@ static void print(const na_gf_error_t *e) {
         put_report_text(", ");
         put_seconds(e->ms - e->block.free_ms);
         put_report_text(" before:");
-        end_line();
-        put_stack(e, NA_GF_FREE);
+        end_report_line();
+        report_stack(e, NA_GF_FREE);
     }
     if (!e->has_block) return;
     static const char by[][20] = {"malloc", "calloc", "realloc", "aligned allocation",
                                   "new",    "new[]"};
-    begin_line();
+    begin_report_line();
     put_report_text("allocated by ");
     put_report_text(by[e->block.entry < 6 ? e->block.entry : 0]);
     put_report_text(",");
@@ -229,8 +229,8 @@ static void print(const na_gf_error_t *e) {
     put_report_text(", ");
     put_seconds(e->ms - e->block.alloc_ms);
     put_report_text(" before:");
-    end_line();
-    put_stack(e, NA_GF_ALLOC);
+    end_report_line();
+    report_stack(e, NA_GF_ALLOC);
 }
 
 static void fill_error(na_gf_error_t *e, const na_guard_fault_t *f) {
@@ -276,11 +276,11 @@ void na_guard_report(const na_guard_fault_t *fault) {
     print(e);
     bool kept = na_guard_file_keep();
     if (na_guard_file_name()[0] != 0) {
-        begin_line();
+        begin_report_line();
         put_report_text(kept ? "numalloc-dump errors " : "it could not be written to ");
         put_report_text(na_guard_file_name());
         put_report_text(kept ? " names functions and lines" : "");
-        end_line();
+        end_report_line();
     }
     atomic_store(&reporter, 0);
 }

@@ -16,8 +16,8 @@
 #define BUCKETS 4096u
 
 static uint16_t buckets[2][BUCKETS]; /* hash of (parent, pc) -> first node */
-static uint32_t used[2];             /* nodes, from 1 */
-static uint32_t module_count;
+static uint32_t nodes_used[2];       /* nodes, from 1 */
+static uint32_t guard_module_count;
 
 void na_guard_capture(na_guard_stack_t *stack) {
     bool truncated;
@@ -37,7 +37,7 @@ uint64_t na_guard_stack_hash(const na_guard_stack_t *stack) {
 /* --- modules --- */
 
 const na_gf_module_t *na_guard_module_of(uint64_t pc) {
-    uint32_t count = __atomic_load_n(&module_count, __ATOMIC_ACQUIRE);
+    uint32_t count = __atomic_load_n(&guard_module_count, __ATOMIC_ACQUIRE);
     for (uint32_t i = count; i > 0; i--) { /* the newest first: it may have taken another's place */
         const na_gf_module_t *m = &na_guards.t->modules[i - 1];
         if (pc - m->start < m->end - m->start) return m;
@@ -52,7 +52,7 @@ static void copy_name(char *to, const char *from) {
     to[i] = 0;
 }
 
-static void read_build_id(na_gf_module_t *m) {
+static void copy_build_id(na_gf_module_t *m) {
     na_build_id_t id = na_elf_build_id_of(m->start, m->end, 1);
     if (id.length > sizeof m->build_id) return;
     m->build_id_bytes = (uint32_t)id.length;
@@ -64,8 +64,9 @@ static atomic_flag meeting = ATOMIC_FLAG_INIT;
 
 static void meet(uintptr_t pc) {
     na_unwind_module_t found;
-    if (module_count == NA_GUARD_MODULES || na_umodule_find(pc, &found) == NA_UMODULE_NONE) return;
-    na_gf_module_t *m = &na_guards.t->modules[module_count];
+    if (guard_module_count == NA_GUARD_MODULES || na_umodule_find(pc, &found) == NA_UMODULE_NONE)
+        return;
+    na_gf_module_t *m = &na_guards.t->modules[guard_module_count];
     m->start = found.start;
     m->end = found.end;
     const struct link_map *map = found.link_map;
@@ -75,8 +76,8 @@ static void meet(uintptr_t pc) {
         copy_name(m->name, map->l_name);
     else
         copy_name(m->name, na_guards.t->head.program);
-    read_build_id(m);
-    __atomic_store_n(&module_count, module_count + 1, __ATOMIC_RELEASE);
+    copy_build_id(m);
+    __atomic_store_n(&guard_module_count, guard_module_count + 1, __ATOMIC_RELEASE);
 }
 
 void na_guard_meet_module(uintptr_t pc) {
@@ -97,20 +98,20 @@ static uint32_t find_stack(uint32_t half, uint32_t parent, uint64_t pc, uint32_t
 }
 
 /* The other half is emptied. (Who reads a stack of it meanwhile sees that `turns` has changed.) */
-static void turn(void) {
+static void turn_half(void) {
     na_gf_head_t *head = &na_guards.t->head;
     __atomic_store_n(&head->turns, head->turns + 1, __ATOMIC_SEQ_CST);
     uint32_t half = head->turns & 1;
     memset(buckets[half], 0, sizeof buckets[half]);
-    used[half] = 0;
+    nodes_used[half] = 0;
 }
 
 uint32_t na_guard_keep_stack(const na_guard_stack_t *stack) {
     if (stack->count == 0) return 0;
     na_gf_head_t *head = &na_guards.t->head;
     uint32_t half = head->turns & 1;
-    if (used[half] + 1 + stack->count > NA_GUARD_NODES) {
-        turn();
+    if (nodes_used[half] + 1 + stack->count > NA_GUARD_NODES) {
+        turn_half();
         half = head->turns & 1;
     }
     uint32_t place = 0;
@@ -119,7 +120,7 @@ uint32_t na_guard_keep_stack(const na_guard_stack_t *stack) {
         uint32_t bucket, found = find_stack(half, place, pc, &bucket);
         if (found == 0) {
             na_guard_meet_module((uintptr_t)pc - 1);
-            found = ++used[half];
+            found = ++nodes_used[half];
             na_guards.t->nodes[half][found] =
                 (na_gf_node_t){.pc = pc, .parent = place, .next = buckets[half][bucket]};
             buckets[half][bucket] = (uint16_t)found;

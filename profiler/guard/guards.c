@@ -31,13 +31,13 @@ static void finish_leaving(void);
 
 /* False: the holder is the calling thread, in what a signal handler interrupted; or one that forks,
  * which may wait for a lock of the C library that the calling thread has. */
-static bool enter(void) {
+static bool enter_guards(void) {
     enum { PATIENCE_MS = 2 };
     return na_try_lock(&na_guards.lock) ||
            (!na_lock_is_mine(&na_guards.lock) && na_lock_for(&na_guards.lock, PATIENCE_MS));
 }
 
-static void leave(void) {
+static void leave_guards(void) {
     if (atomic_load(&na_guards.leaving) != 0) finish_leaving();
     na_unlock(&na_guards.lock);
 }
@@ -50,8 +50,8 @@ static void end_if_wanted(void) {
 /* --- taking --- */
 
 /* A block on pages of its own, else between canaries. Under the lock. */
-static na_gf_record_t *place(na_gf_site_t *site, size_t size, size_t alignment,
-                             na_guard_may_t may) {
+static na_gf_record_t *place_guarded(na_gf_site_t *site, size_t size, size_t alignment,
+                                     na_guard_may_t may) {
     na_gf_record_t *r = NULL;
     if (na_guard_choose(site, may, size)) {
         r = na_guard_area_take(size, alignment);
@@ -79,7 +79,7 @@ static void *take_guarded(size_t size, size_t usable, double chance, na_entry_t 
     void *block = NULL;
     bool guarded = false;
     na_gf_site_t *site = na_guard_site_drawn(&stack, chance, usable);
-    na_gf_record_t *r = site != NULL ? place(site, size, alignment, may) : NULL;
+    na_gf_record_t *r = site != NULL ? place_guarded(site, size, alignment, may) : NULL;
     if (r != NULL) {
         guarded = !na_guard_has_canaries(r);
         r->alloc_stack = site->stack;
@@ -93,7 +93,7 @@ static void *take_guarded(size_t size, size_t usable, double chance, na_entry_t 
     }
     bool found = na_guards.found_late;
     na_guards.found_late = false;
-    leave();
+    leave_guards();
     if (!guarded) na_guard_not_taken(may, size);
     if (found) end_if_wanted();
     return block;
@@ -110,7 +110,7 @@ static na_gf_record_t *live_at(const void *block) {
 }
 
 /* What lies around the block was looked at before. */
-static void let_go(na_gf_record_t *r) {
+static void release_guarded(na_gf_record_t *r) {
     r->free_ms = na_guard_now();
     if (na_guard_has_canaries(r))
         na_canary_give(r);
@@ -129,13 +129,13 @@ static void finish_leaving(void) {
             continue;
         }
         atomic_fetch_sub(&na_guards.leaving, 1);
-        let_go(r); /* another one takes its place */
+        release_guarded(r); /* another one takes its place */
     }
     for (i = 0; i < na_guards.pool_records; i++) {
         na_gf_record_t *r = na_canary_record(i);
         if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != NA_GF_LEAVING) continue;
         atomic_fetch_sub(&na_guards.leaving, 1);
-        let_go(r);
+        release_guarded(r);
     }
 }
 
@@ -168,16 +168,16 @@ static void bad_free(const void *block, const na_guard_stack_t *here) {
     end_if_wanted();
 }
 
-static bool give(void *block, na_release_t how) {
+static bool free_guarded(void *block, na_release_t how) {
     na_guard_stack_t stack;
     na_guard_capture(&stack);
     uint32_t thread = na_guard_thread();
-    bool entered = enter();
+    bool entered = enter_guards();
     na_gf_record_t *r = live_at(block);
     uint8_t live = NA_GF_LIVE;
     if (r == NULL || !__atomic_compare_exchange_n(&r->state, &live, NA_GF_LEAVING, false,
                                                   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-        if (entered) leave();
+        if (entered) leave_guards();
         bad_free(block, &stack);
         return false;
     }
@@ -188,23 +188,23 @@ static bool give(void *block, na_release_t how) {
         atomic_fetch_add(&na_guards.leaving, 1);
     } else {
         r->free_stack = na_guard_keep_stack(&stack);
-        if (damage == 0) let_go(r);
+        if (damage == 0) release_guarded(r);
     }
     if (damage != 0) {
         report_damage(r, damage, &stack);
-        if (entered) let_go(r);
+        if (entered) release_guarded(r);
     }
-    if (entered) leave();
+    if (entered) leave_guards();
     if (damage != 0) end_if_wanted();
     return true;
 }
 
-static size_t size_of(const void *block) {
+static size_t guarded_size(const void *block) {
     const na_gf_record_t *r = live_at(block);
     return r != NULL ? r->size : SIZE_MAX;
 }
 
-static na_record_t *record_of(const void *block) {
+static na_record_t *guarded_record(const void *block) {
     const na_gf_record_t *r = live_at(block);
     return r != NULL ? &na_guards.profiled[r - na_guards.t->records] : NULL;
 }
@@ -238,7 +238,7 @@ static bool find_guarded(const void *address, na_guard_found_t *found) {
 
 static bool fork_entered; /* by the thread that forks */
 
-static void before_fork(void) {
+static void before_guards_fork(void) {
     enum { LONG_MS = 1000 };
     if (!na_lock_is_mine(&na_guards.lock)) fork_entered = na_lock_for(&na_guards.lock, LONG_MS);
 }
@@ -254,7 +254,7 @@ static void after_fork(bool child) {
     }
     if (fork_entered && na_lock_is_mine(&na_guards.lock)) {
         fork_entered = false;
-        leave();
+        leave_guards();
     } else if (child) {
         na_lock_reset(&na_guards.lock);
     }
@@ -294,7 +294,7 @@ void na_guard_head_begin(na_gf_head_t *head) {
     memcpy(head->parts, parts, sizeof parts);
 }
 
-static bool begin(void) {
+static bool begin_guards(void) {
     struct timespec now = {0};
     na_syscall(SYS_clock_gettime, CLOCK_REALTIME, (long)&now, 0, 0, 0, 0);
     na_guards.start_unix_ns = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
@@ -324,15 +324,15 @@ void na_guard_at_load(void) {
         na_guards.mode = NA_GUARD_OFF;
         return;
     }
-    if (!begin()) {
+    if (!begin_guards()) {
         na_warn("NUMALLOC_GUARD=1 ignored: the system refuses the address space; raise the limit "
                 "(ulimit -v)");
         return;
     }
     if (na_hooks == NULL) na_unwind_init(NULL, true);
     na_guard_handler_install();
-    door = (na_guard_t){take_guarded, give,     size_of,     record_of,
-                        find_guarded, not_live, before_fork, after_fork};
+    door = (na_guard_t){take_guarded, free_guarded, guarded_size,       guarded_record,
+                        find_guarded, not_live,     before_guards_fork, after_fork};
     na_guard = &door;
     na_traced_guard();
     na_switch_idle_samples(NA_SAMPLE_EACH);
@@ -347,14 +347,14 @@ static void check_at_exit(const na_gf_record_t *r) {
 }
 
 void na_guard_at_exit(void) {
-    if (na_guard == NULL || !enter()) return;
+    if (na_guard == NULL || !enter_guards()) return;
     for (uint32_t i = 0; i < na_guards.live_blocks; i++) {
         const na_gf_record_t *r = &na_guards.t->records[na_guards.live[i]];
         check_at_exit(r);
     }
     for (uint32_t i = 0; i < na_guards.pool_records; i++)
         check_at_exit(na_canary_record(i));
-    leave();
+    leave_guards();
 }
 
 void na_guard_print(int fd) {

@@ -2,9 +2,9 @@
  *
  * The kernel has our handler, with the program's flags and mask, so what it does around a handler
  * (stack, mask, SA_NODEFER) is what it would do for the program's. What the program set is in
- * `program`. A signal that is no fault in the area goes to the program's handler with the same
- * arguments, or to the default: the disposition is set to that, and the faulting instruction runs
- * again, or the signal is queued again.
+ * `program_actions`. A signal that is no fault in the area goes to the program's handler with the
+ * same arguments, or to the default: the disposition is set to that, and the faulting instruction
+ * runs again, or the signal is queued again.
  *
  * Where the program ignores the signal, so does the kernel: a fault kills then, as it would have,
  * without a report (the file has what is needed: numalloc-dump errors --address). The same where
@@ -25,10 +25,10 @@
 enum { SEGV, BUS, HANDLED };
 static const int numbers[HANDLED] = {SIGSEGV, SIGBUS};
 
-static struct sigaction program[HANDLED]; /* by the lock below, all signals blocked */
+static struct sigaction program_actions[HANDLED]; /* by the lock below, all signals blocked */
 static atomic_flag changing = ATOMIC_FLAG_INIT;
 
-static int index_of(int number) {
+static int handled_index(int number) {
     return number == SIGSEGV ? SEGV : number == SIGBUS ? BUS : -1;
 }
 
@@ -67,11 +67,11 @@ static bool comes_again(int number, const siginfo_t *info) {
 }
 
 static void pass_on(int number, siginfo_t *info, void *context) {
-    int i = index_of(number);
+    int i = handled_index(number);
     mask_t before = begin_change();
-    struct sigaction action = program[i];
+    struct sigaction action = program_actions[i];
     if ((action.sa_flags & (int)SA_RESETHAND) != 0 && action.sa_handler != SIG_DFL)
-        program[i] = (struct sigaction){.sa_handler = SIG_DFL};
+        program_actions[i] = (struct sigaction){.sa_handler = SIG_DFL};
     end_change(before);
     if (action.sa_handler == SIG_IGN && !comes_again(number, info)) return;
     if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) {
@@ -181,7 +181,7 @@ static bool on_area(uintptr_t address, const ucontext_t *uc) {
            na_guard_area_open(r, address);
 }
 
-static void on_signal(int number, siginfo_t *info, void *context) {
+static void on_fault(int number, siginfo_t *info, void *context) {
     uintptr_t address = (uintptr_t)info->si_addr;
     bool is_fault =
         number == SIGSEGV && (info->si_code == SEGV_ACCERR || info->si_code == SEGV_MAPERR);
@@ -200,7 +200,7 @@ static struct sigaction ours(const struct sigaction *theirs) {
         sigemptyset(&action.sa_mask);
     }
     action.sa_flags = (action.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
-    action.sa_sigaction = on_signal;
+    action.sa_sigaction = on_fault;
     return action;
 }
 
@@ -210,22 +210,22 @@ static bool in_own_process(void) {
 
 int na_guard_sigaction(int number, const struct sigaction *action, struct sigaction *old,
                        na_sigaction_t *next) {
-    int i = index_of(number), result = 0;
+    int i = handled_index(number), result = 0;
     struct sigaction wanted, before;
     if (action != NULL) wanted = *action; /* it may be where `old` is, or nowhere */
     if (!in_own_process()) {
-        before = program[i];
+        before = program_actions[i];
         result = action != NULL ? next(number, &wanted, NULL) : 0;
         if (result == 0 && old != NULL) *old = before;
         return result;
     }
     mask_t mask = begin_change();
-    before = program[i];
+    before = program_actions[i];
     if (action != NULL) {
         struct sigaction kernels = ours(&wanted);
-        program[i] = wanted;
+        program_actions[i] = wanted;
         result = next(number, &kernels, NULL);
-        if (result != 0) program[i] = before;
+        if (result != 0) program_actions[i] = before;
     }
     end_change(mask);
     if (result == 0 && old != NULL) *old = before;
@@ -234,9 +234,9 @@ int na_guard_sigaction(int number, const struct sigaction *action, struct sigact
 
 bool na_guard_handler_install(void) {
     for (int i = 0; i < HANDLED; i++) {
-        if (sigaction(numbers[i], NULL, &program[i]) != 0) return false;
-        struct sigaction kernels = ours(&program[i]);
-        if (program[i].sa_handler != SIG_IGN && sigaction(numbers[i], &kernels, NULL) != 0)
+        if (sigaction(numbers[i], NULL, &program_actions[i]) != 0) return false;
+        struct sigaction kernels = ours(&program_actions[i]);
+        if (program_actions[i].sa_handler != SIG_IGN && sigaction(numbers[i], &kernels, NULL) != 0)
             return false;
     }
     na_guard_has_signals = true;

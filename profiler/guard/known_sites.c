@@ -17,7 +17,7 @@
 
 enum { DEEP = 4, MOST_FILES = 4096 };
 
-static uint64_t known[NA_GUARD_KNOWN];
+static uint64_t known_hashes[NA_GUARD_KNOWN];
 static uint32_t known_count;
 
 /* --- hashes --- */
@@ -48,14 +48,14 @@ bool na_guard_is_known(const na_guard_stack_t *stack) {
     for (uint32_t i = 0; i < stack->count && i < DEEP; i++)
         h = mix_frame(h, na_guard_module_of(stack->pc[i] - 1), stack->pc[i]);
     for (uint32_t i = 0; i < known_count; i++)
-        if (known[i] == h) return true;
+        if (known_hashes[i] == h) return true;
     return false;
 }
 
 static void add_known(uint64_t h) {
     for (uint32_t i = 0; i < known_count; i++)
-        if (known[i] == h) return;
-    if (known_count < NA_GUARD_KNOWN) known[known_count++] = h;
+        if (known_hashes[i] == h) return;
+    if (known_count < NA_GUARD_KNOWN) known_hashes[known_count++] = h;
 }
 
 /* --- a file --- */
@@ -76,7 +76,7 @@ static bool is_of(const na_gf_section_t *part, size_t entry, uint32_t most) {
     return part->entry == entry && part->count <= most && part->offset < UINT64_C(1) << 40;
 }
 
-static const na_gf_module_t *module_of(const file_t *f, uint64_t pc) {
+static const na_gf_module_t *error_module(const file_t *f, uint64_t pc) {
     for (uint32_t i = f->module_count; i > 0; i--) {
         const na_gf_module_t *m = &f->modules[i - 1];
         if (pc - m->start < m->end - m->start) return m;
@@ -91,13 +91,13 @@ static void add_error(file_t *f) {
     uint64_t h = 1;
     for (uint32_t i = 0; i < count && i < DEEP; i++) {
         uint64_t pc = e->pcs[NA_GF_ALLOC][i];
-        h = mix_frame(h, module_of(f, pc - 1), pc);
+        h = mix_frame(h, error_module(f, pc - 1), pc);
     }
     add_known(h);
 }
 
 /* False: it is no file of errors. */
-static bool read_file(file_t *f) {
+static bool read_known_sites(file_t *f) {
     const na_gf_head_t *h = &f->head;
     if (!read_at(f->fd, &f->head, sizeof f->head, 0) ||
         memcmp(h->magic, NA_GF_MAGIC, sizeof h->magic) != 0 || h->version != NA_GF_VERSION)
@@ -149,7 +149,7 @@ static void read_directory(file_t *f, long directory) {
             long fd = e->name[0] != '.' ? open_at(directory, e->name, O_NOFOLLOW) : -1;
             if (fd < 0) continue;
             f->fd = (int)fd;
-            read_file(f);
+            read_known_sites(f);
             close_file(fd);
         }
     }
@@ -173,7 +173,7 @@ void na_guard_known_read(void) {
             na_syscall(SYS_fstat, fd, (long)&st, 0, 0, 0, 0) == 0 && S_ISDIR(st.st_mode);
         if (is_directory)
             read_directory(f, fd);
-        else if (!read_file(f))
+        else if (!read_known_sites(f))
             na_warn("NUMALLOC_GUARD_SITES=%s ignored: it is no file of errors of this version of "
                     "numalloc",
                     path);

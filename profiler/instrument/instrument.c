@@ -35,7 +35,7 @@ static _Thread_local struct {
 } calls;
 
 static pthread_key_t at_thread_end;
-static _Atomic bool wanted; /* the profiler has been told */
+static _Atomic bool stacks_wanted; /* the profiler has been told */
 
 NOT_INSTRUMENTED static numalloc_shadow_t mine(void) {
     return (numalloc_shadow_t){calls.frames, calls.count, calls.lost};
@@ -52,7 +52,7 @@ __attribute__((constructor(101))) NOT_INSTRUMENTED static void start(void) {
     if (numalloc_use_shadow_stacks == NULL || pthread_key_create(&at_thread_end, thread_ends) != 0)
         return;
     numalloc_use_shadow_stacks(mine);
-    atomic_store_explicit(&wanted, true, memory_order_release);
+    atomic_store_explicit(&stacks_wanted, true, memory_order_release);
 }
 
 __attribute__((noinline)) NOT_INSTRUMENTED static bool begin_thread(void) {
@@ -80,7 +80,7 @@ EXPORTED void __cyg_profile_func_enter(void *function, void *call_site);
 EXPORTED void __cyg_profile_func_exit(void *function, void *call_site);
 
 EXPORTED void __cyg_profile_func_enter(void *function, void *call_site) {
-    if (!atomic_load_explicit(&wanted, memory_order_relaxed)) return;
+    if (!atomic_load_explicit(&stacks_wanted, memory_order_relaxed)) return;
     if (calls.frames == NULL && !begin_thread()) return;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     /* What lies at or below this call's place has ended without saying so. */

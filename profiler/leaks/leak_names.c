@@ -25,7 +25,7 @@ struct na_leak_names {
     size_t count, bytes;
 };
 
-static bool lies_in(const na_leak_names_t *n, uint64_t at, uint64_t size) {
+static bool lies_in_file(const na_leak_names_t *n, uint64_t at, uint64_t size) {
     return at <= n->size && size <= n->size - at;
 }
 
@@ -34,7 +34,7 @@ static const ElfW(Shdr) * find_table(const na_leak_names_t *n) {
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)n->file;
     if (n->size < sizeof *header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
         header->e_shentsize != sizeof(ElfW(Shdr)) || header->e_shoff % 8 != 0 ||
-        !lies_in(n, header->e_shoff, (uint64_t)header->e_shnum * sizeof(ElfW(Shdr))))
+        !lies_in_file(n, header->e_shoff, (uint64_t)header->e_shnum * sizeof(ElfW(Shdr))))
         return NULL;
     const ElfW(Shdr) *sections = (const ElfW(Shdr) *)(n->file + header->e_shoff), *found = NULL;
     for (unsigned i = 0; i < header->e_shnum; i++) {
@@ -42,10 +42,10 @@ static const ElfW(Shdr) * find_table(const na_leak_names_t *n) {
         if (table->sh_type != SHT_SYMTAB && (table->sh_type != SHT_DYNSYM || found != NULL))
             continue;
         if (table->sh_link >= header->e_shnum || table->sh_offset % 8 != 0 ||
-            !lies_in(n, table->sh_offset, table->sh_size))
+            !lies_in_file(n, table->sh_offset, table->sh_size))
             continue;
         const ElfW(Shdr) *strings = &sections[table->sh_link];
-        if (lies_in(n, strings->sh_offset, strings->sh_size) && strings->sh_size != 0 &&
+        if (lies_in_file(n, strings->sh_offset, strings->sh_size) && strings->sh_size != 0 &&
             n->file[strings->sh_offset + strings->sh_size - 1] == 0)
             found = table;
     }
@@ -62,7 +62,7 @@ static void sift(symbol_t *s, size_t at, size_t count) {
     s[at] = moving;
 }
 
-static void sort(symbol_t *s, size_t count) {
+static void sort_symbols(symbol_t *s, size_t count) {
     for (size_t i = count / 2; i-- > 0;)
         sift(s, i, count);
     for (size_t i = count; i-- > 1;) {
@@ -73,7 +73,7 @@ static void sort(symbol_t *s, size_t count) {
     }
 }
 
-static void read_symbols(na_leak_names_t *n) {
+static void read_leak_symbols(na_leak_names_t *n) {
     const ElfW(Shdr) *table = find_table(n);
     if (table == NULL) return;
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)n->file;
@@ -94,7 +94,7 @@ static void read_symbols(na_leak_names_t *n) {
         n->symbols[n->count++] =
             (symbol_t){s->st_value, s->st_value + (s->st_size != 0 ? s->st_size : 1), s->st_name};
     }
-    sort(n->symbols, n->count);
+    sort_symbols(n->symbols, n->count);
 }
 
 static na_leak_names_t *open_names(const char *path) {
@@ -109,7 +109,7 @@ static na_leak_names_t *open_names(const char *path) {
     if (at < 0 && at > -4096) return n;
     n->file = (const uint8_t *)at;
     n->size = (size_t)size;
-    read_symbols(n);
+    read_leak_symbols(n);
     return n;
 }
 

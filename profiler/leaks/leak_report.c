@@ -33,7 +33,7 @@ static uintptr_t call_of(const na_nprof_stack_t *node) {
 
 /* --- what is suppressed --- */
 
-static bool begins_with(const char *text, const char *part, size_t length) {
+static bool has_prefix(const char *text, const char *part, size_t length) {
     for (size_t i = 0; i < length; i++)
         if (text[i] != part[i] || text[i] == 0) return false;
     return true;
@@ -51,9 +51,9 @@ bool na_leak_matches(const char *pattern, const char *text) {
         }
         if (*pattern == '$') return anywhere || *text == 0;
         size_t length = strcspn(pattern, "*$");
-        while (anywhere && *text != 0 && !begins_with(text, pattern, length))
+        while (anywhere && *text != 0 && !has_prefix(text, pattern, length))
             text++;
-        if (!begins_with(text, pattern, length)) return false;
+        if (!has_prefix(text, pattern, length)) return false;
         if (anywhere && pattern[length] == '$') { /* the last place where it is */
             size_t left = strlen(text);
             return left >= length && memcmp(text + left - length, pattern, length) == 0;
@@ -120,7 +120,7 @@ static bool is_in_list(const list_t *list, const char *name) {
     return false;
 }
 
-static const char *path_of(const na_leak_module_t *m) {
+static const char *leak_module_path(const na_leak_module_t *m) {
     return m->name[0] != 0 ? m->name : na_rec.header->program;
 }
 
@@ -132,7 +132,7 @@ static bool is_suppressed(na_leak_scan_t *scan, const list_t *list, uint32_t sit
         na_leak_module_t *m = na_leak_module_of(scan, call_of(node));
         uintptr_t offset;
         const char *name = m != NULL ? na_leak_name(m, call_of(node), &offset) : NULL;
-        if (m != NULL && is_in_list(list, path_of(m))) return true;
+        if (m != NULL && is_in_list(list, leak_module_path(m))) return true;
         if (name != NULL && is_in_list(list, name)) return true;
         id = node->parent;
     }
@@ -165,12 +165,12 @@ void na_leak_suppress(na_leak_scan_t *scan) {
 
 static na_text_t text;
 
-static void begin_line(void) {
+static void begin_leak_line(void) {
     text.length = 0;
     na_text_str(&text, "numalloc: ");
 }
 
-static void end_line(void) {
+static void end_leak_line(void) {
     na_text_str(&text, "\n");
     na_os_say(text.data, text.length);
 }
@@ -183,9 +183,9 @@ static void put_sum(const na_leak_sum_t *sum, const char *what) {
     na_text_str(&text, what);
 }
 
-static void put_frame(na_leak_scan_t *scan, unsigned index, const na_nprof_stack_t *node) {
+static void put_leak_frame(na_leak_scan_t *scan, unsigned index, const na_nprof_stack_t *node) {
     uintptr_t pc = call_of(node), offset = 0;
-    begin_line();
+    begin_leak_line();
     na_text_str(&text, "  #");
     na_text_u64(&text, index);
     na_text_str(&text, index < 10 ? "  " : " ");
@@ -200,17 +200,17 @@ static void put_frame(na_leak_scan_t *scan, unsigned index, const na_nprof_stack
     }
     if (m != NULL) {
         na_text_str(&text, name != NULL ? " (" : " ");
-        na_text_str(&text, path_of(m));
+        na_text_str(&text, leak_module_path(m));
         na_text_str(&text, "+");
         na_text_hex(&text, node->pc - m->bias);
         if (name != NULL) na_text_str(&text, ")");
     }
-    end_line();
+    end_leak_line();
 }
 
-static void put_site(na_leak_scan_t *scan, uint32_t site) {
+static void put_leak_site(na_leak_scan_t *scan, uint32_t site) {
     const na_leak_sum_t *of = scan->rows[site].of;
-    begin_line();
+    begin_leak_line();
     if (of[NA_LEAK_LOST].blocks != 0) put_sum(&of[NA_LEAK_LOST], "lost");
     if (of[NA_LEAK_LOST].blocks != 0 && of[NA_LEAK_INDIRECT].blocks != 0) na_text_str(&text, ", ");
     if (of[NA_LEAK_INDIRECT].blocks != 0) put_sum(&of[NA_LEAK_INDIRECT], "indirectly lost");
@@ -218,14 +218,14 @@ static void put_site(na_leak_scan_t *scan, uint32_t site) {
     uint32_t id = native(site);
     if (id <= NA_NPROF_ROOT) {
         na_text_str(&text, " where no stack is known");
-        end_line();
+        end_leak_line();
         return;
     }
     na_text_str(&text, " at:");
-    end_line();
+    end_leak_line();
     unsigned index = 0;
     for (; id > NA_NPROF_ROOT && index < MOST_FRAMES; id = na_tree_node(id)->parent)
-        put_frame(scan, index++, na_tree_node(id));
+        put_leak_frame(scan, index++, na_tree_node(id));
 }
 
 static uint64_t weight(const na_leak_row_t *row) {
@@ -252,8 +252,8 @@ static uint32_t next_site(const na_leak_scan_t *scan, uint64_t *below, uint32_t 
     return best;
 }
 
-static void put_totals(const na_leak_totals_t *leaks) {
-    begin_line();
+static void put_leak_totals(const na_leak_totals_t *leaks) {
+    begin_leak_line();
     put_sum(&leaks->of[NA_LEAK_LOST], "are lost, ");
     put_sum(&leaks->of[NA_LEAK_INDIRECT], "indirectly; ");
     put_sum(&leaks->of[NA_LEAK_REACHABLE], "still reachable");
@@ -265,11 +265,11 @@ static void put_totals(const na_leak_totals_t *leaks) {
 
 static void put_missed(const na_leak_totals_t *leaks) {
     if (leaks->missed == 0) return;
-    begin_line();
+    begin_leak_line();
     na_text_u64(&text, leaks->missed);
     na_text_str(&text, leaks->missed == 1 ? " thread" : " threads");
     na_text_str(&text, " could not be stopped: what only they hold is listed as lost");
-    end_line();
+    end_leak_line();
 }
 
 void na_leak_print(na_leak_scan_t *scan) {
@@ -280,17 +280,17 @@ void na_leak_print(na_leak_scan_t *scan) {
     for (uint32_t i = 0; i < scan->row_count; i++)
         sites += is_lost(&scan->rows[i]);
     while (shown < MOST_SITES && (site = next_site(scan, &below, &last)) != UINT32_MAX) {
-        put_site(scan, site);
+        put_leak_site(scan, site);
         shown++;
     }
     if (shown < sites) {
-        begin_line();
+        begin_leak_line();
         na_text_u64(&text, sites - shown);
         na_text_str(&text, " more sites; NUMALLOC_PROFILE=sites and numalloc-dump leaks show all");
-        end_line();
+        end_leak_line();
     }
     put_missed(leaks);
-    put_totals(leaks);
+    put_leak_totals(leaks);
     na_text_str(&text, "\n");
     na_os_say(text.data, text.length);
     na_misuse_add_to_file(&text);

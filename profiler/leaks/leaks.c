@@ -52,7 +52,7 @@ bool na_leaks_at_load(void (*at_exit)(void)) {
 
 /* --- a scan --- */
 
-static void begin(na_leak_scan_t *scan) {
+static void begin_scan(na_leak_scan_t *scan) {
     static const char path[] = "/proc/self/pagemap";
     if (!na_leak_list_mappings(scan)) return;
     scan->pagemap =
@@ -64,7 +64,7 @@ static void begin(na_leak_scan_t *scan) {
     scan->leaks->threads++;
 }
 
-static void end(na_leak_scan_t *scan) {
+static void end_scan(na_leak_scan_t *scan) {
     if (scan->failed || scan->readable_count == 0) return;
     na_leak_follow(scan);
     na_leak_sum_up(scan);
@@ -106,7 +106,7 @@ static NA_NOINLINE int scan_with(na_leak_scan_t *scan, bool report) {
         na_warn("no scan for leaks: the loader does not list its modules");
         return ENOTSUP;
     }
-    na_leak_stop_world(scan, begin, end);
+    na_leak_stop_world(scan, begin_scan, end_scan);
     if (scan->readable_count == 0) {
         na_warn("no scan for leaks: /proc is not there");
         return ENOTSUP;

@@ -60,7 +60,7 @@ NA_INLINE bool find(uintptr_t address, target_t *t) {
 
 /* --- reaching --- */
 
-static void reach(na_leak_scan_t *scan, const target_t *t) {
+static void reach_block(na_leak_scan_t *scan, const target_t *t) {
     if ((na_record_marks(t->record) & NA_MARK_REACHED) != 0) return;
     na_record_mark(t->record, NA_MARK_REACHED);
     if (t->size < sizeof(uintptr_t)) {
@@ -75,7 +75,7 @@ static void reach(na_leak_scan_t *scan, const target_t *t) {
 void na_leak_scan_words(na_leak_scan_t *scan, const uintptr_t *words, size_t count) {
     target_t t;
     for (size_t i = 0; i < count; i++)
-        if (find(words[i], &t)) reach(scan, &t);
+        if (find(words[i], &t)) reach_block(scan, &t);
 }
 
 typedef void part_fn_t(na_leak_scan_t *scan, const uintptr_t *words, size_t count, void *arg);
@@ -177,7 +177,7 @@ NA_RACY static void walk_span(const na_span_t *span, na_record_t *records, uint3
     }
 }
 
-static void each_block(na_leak_scan_t *scan, block_fn_t *visit) {
+static void each_live_block(na_leak_scan_t *scan, block_fn_t *visit) {
     walk_t w = {scan, visit};
     na_span_each_records(walk_span, &w);
 }
@@ -188,7 +188,7 @@ static void clear_block(na_leak_scan_t *scan, const na_span_t *span, const targe
 }
 
 void na_leak_clear(na_leak_scan_t *scan) {
-    each_block(scan, clear_block);
+    each_live_block(scan, clear_block);
 }
 
 static void scan_left_over(na_leak_scan_t *scan, const na_span_t *span, const target_t *t) {
@@ -203,14 +203,14 @@ void na_leak_follow(na_leak_scan_t *scan) {
     empty_queue(scan);
     while (scan->overflowed) {
         scan->overflowed = false;
-        each_block(scan, scan_left_over);
+        each_live_block(scan, scan_left_over);
     }
 }
 
 /* --- roots among the blocks --- */
 
 /* The innermost frame of a stack; 0: none is known. */
-static uint64_t innermost(const na_leak_scan_t *scan, uint32_t site) {
+static uint64_t innermost_pc(const na_leak_scan_t *scan, uint32_t site) {
     if (site == NA_NPROF_NO_STACK || site >= scan->row_count) return 0;
     const na_nprof_stack_t *node = na_tree_node(site);
     if (na_tree_is_pair(node->pc)) node = na_tree_node(node->parent); /* the native stack */
@@ -226,12 +226,12 @@ static void reach_own_root(na_leak_scan_t *scan, const na_span_t *span, const ta
                (na_leaks_ruled == NULL || na_leaks_ruled((const void *)t->base) == 0);
     }
     if (!root && r->epoch == na_profile_epoch)
-        root = na_leak_in(&scan->linker, (uintptr_t)innermost(scan, r->site));
-    if (root) reach(scan, t);
+        root = na_leak_in(&scan->linker, (uintptr_t)innermost_pc(scan, r->site));
+    if (root) reach_block(scan, t);
 }
 
 void na_leak_scan_own_roots(na_leak_scan_t *scan) {
-    each_block(scan, reach_own_root);
+    each_live_block(scan, reach_own_root);
 }
 
 /* --- classes --- */
@@ -270,6 +270,6 @@ static void count_block(na_leak_scan_t *scan, const na_span_t *span, const targe
 }
 
 void na_leak_sum_up(na_leak_scan_t *scan) {
-    each_block(scan, look_into_lost);
-    each_block(scan, count_block);
+    each_live_block(scan, look_into_lost);
+    each_live_block(scan, count_block);
 }

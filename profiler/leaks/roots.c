@@ -73,7 +73,7 @@ typedef struct line {
     bool readable, stack;
 } line_t;
 
-static uintptr_t hexadecimal(const char **at) {
+static uintptr_t parse_hex(const char **at) {
     uintptr_t value = 0;
     for (;; (*at)++) {
         char c = **at;
@@ -92,9 +92,9 @@ static uintptr_t hexadecimal(const char **at) {
 static line_t read_line(const char *text) {
     static const char stack[] = "[stack]";
     line_t line = {0};
-    line.range.start = hexadecimal(&text);
+    line.range.start = parse_hex(&text);
     if (*text == '-') text++;
-    line.range.end = hexadecimal(&text);
+    line.range.end = parse_hex(&text);
     if (*text == ' ') text++;
     line.readable = *text == 'r';
     size_t length = strlen(text);
@@ -103,7 +103,7 @@ static line_t read_line(const char *text) {
     return line;
 }
 
-static void add_mapping(na_leak_scan_t *scan, const line_t *line) {
+static void add_root_mapping(na_leak_scan_t *scan, const line_t *line) {
     if (line->stack) scan->stack = line->range;
     if (!line->readable || line->range.end <= line->range.start) return;
     if (scan->readable_count == NA_LEAK_READABLE) {
@@ -130,7 +130,7 @@ bool na_leak_list_mappings(na_leak_scan_t *scan) {
         while ((end = memchr(at, '\n', held - (size_t)(at - text))) != NULL) {
             *end = 0;
             line_t line = read_line(at);
-            add_mapping(scan, &line);
+            add_root_mapping(scan, &line);
             at = end + 1;
         }
         held -= (size_t)(at - text);

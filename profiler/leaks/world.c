@@ -69,7 +69,7 @@ typedef struct entry {
     char name[];
 } entry_t;
 
-static char *put_number(char *to, uint32_t value) {
+static char *add_path_number(char *to, uint32_t value) {
     char digits[12];
     unsigned n = 0;
     do
@@ -80,7 +80,7 @@ static char *put_number(char *to, uint32_t value) {
     return to;
 }
 
-static char *put_text(char *to, const char *text) {
+static char *add_path_text(char *to, const char *text) {
     while (*text != 0)
         *to++ = *text++;
     *to = 0;
@@ -90,7 +90,7 @@ static char *put_text(char *to, const char *text) {
 /* Calls `visit` for each thread; false: they cannot be listed. */
 static bool each_thread(const world_t *w, void (*visit)(world_t *w, int32_t tid), world_t *to) {
     char path[64], buffer[4096];
-    *put_text(put_number(put_text(path, "/proc/"), (uint32_t)w->pid), "/task") = 0;
+    *add_path_text(add_path_number(add_path_text(path, "/proc/"), (uint32_t)w->pid), "/task") = 0;
     long fd =
         na_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0, 0);
     if (fd < 0) return false;
@@ -116,8 +116,9 @@ static void count_thread(world_t *w, int32_t tid) {
 /* It has ended, and is not gone (the first thread, until the process ends). */
 static bool has_ended(const world_t *w, int32_t tid) {
     char path[64], text[256];
-    char *at = put_text(put_number(put_text(path, "/proc/"), (uint32_t)w->pid), "/task/");
-    put_text(put_number(at, (uint32_t)tid), "/stat");
+    char *at =
+        add_path_text(add_path_number(add_path_text(path, "/proc/"), (uint32_t)w->pid), "/task/");
+    add_path_text(add_path_number(at, (uint32_t)tid), "/stat");
     if (na_os_read_file(path, text, sizeof text) <= 0) return true;
     const char *p = text; /* behind the name, which may have anything in it */
     for (const char *c = text; *c != 0; c++)
@@ -189,7 +190,7 @@ static void stop_all(world_t *w) {
     } while (w->count != before);
 }
 
-static void let_go(world_t *w) {
+static void let_threads_go(world_t *w) {
     for (uint32_t i = 0; i < w->count; i++)
         if (w->threads[i].still) trace(PTRACE_DETACH, w->threads[i].tid, 0, w->threads[i].signal);
     w->count = 0;
@@ -233,14 +234,14 @@ static void look_at_thread(world_t *w, int32_t tid) {
 }
 
 /* 0: all was done. */
-static int help(void *arg) {
+static int helper_main(void *arg) {
     world_t *w = arg;
     na_sys2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
     while (atomic_load(&w->go) == 0)
         na_os_futex_wait((const uint32_t *)&w->go, 0);
     stop_all(w);
     if (w->refused) {
-        let_go(w);
+        let_threads_go(w);
         return 1;
     }
     uint64_t from = na_os_ns();
@@ -253,7 +254,7 @@ static int help(void *arg) {
     }
     w->end(w->scan);
     w->scan->leaks->still_ns = na_os_ns() - from;
-    let_go(w);
+    let_threads_go(w);
     atomic_store(&w->done, 1);
     return 0;
 }
@@ -318,7 +319,7 @@ static bool look_by_helper(world_t *w) {
     bool looked = false;
     long helper = stack == NULL || w->threads == NULL
                       ? -ENOMEM
-                      : start_helper((uintptr_t)stack + HELPER_STACK, help, w);
+                      : start_helper((uintptr_t)stack + HELPER_STACK, helper_main, w);
     if (helper > 0) {
         na_sys2(SYS_prctl, PR_SET_PTRACER, helper);
         atomic_store(&w->go, 1);

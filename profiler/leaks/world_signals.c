@@ -41,7 +41,7 @@ static NA_NOINLINE void wait_here(held_t *t, uint32_t turn) {
         na_os_futex_wait((const uint32_t *)&held.turn, turn);
 }
 
-static void on_signal(int number) {
+static void on_stop_signal(int number) {
     (void)number;
     atomic_fetch_add(&held.inside, 1);
     uint32_t turn = atomic_load(&held.turn);
@@ -62,7 +62,7 @@ static bool find_signal(void) {
         if (__sigaction(number, NULL, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0 ||
             old.sa_handler != SIG_DFL)
             continue;
-        struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+        struct sigaction action = {.sa_handler = on_stop_signal, .sa_flags = SA_RESTART};
         sigset_t *mask = &action.sa_mask;
         __builtin_memset(mask, 0xff, sizeof *mask);
         if (__sigaction(number, &action, NULL) != 0) continue;
