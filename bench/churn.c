@@ -74,7 +74,7 @@ static inline __attribute__((always_inline)) void churn_loop(const churn_t *chur
     self->prng = prng;
 }
 
-static void churn_phase(void *argument, unsigned worker) {
+static void timed_churn_phase(void *argument, unsigned worker) {
     const churn_t *churn = argument;
     churner_t *self = &churn->churner[worker];
     if (churn->shared && churn->touch)
@@ -89,7 +89,7 @@ static void churn_phase(void *argument, unsigned worker) {
 
 /* The same loop on the same spots with the allocator left out: the blocks change places with
  * themselves, and the size is only looked at. */
-static void dry_phase(void *argument, unsigned worker) {
+static void timed_dry_phase(void *argument, unsigned worker) {
     const churn_t *churn = argument;
     churner_t *self = &churn->churner[worker];
     na_prng_t prng = self->prng;
@@ -162,7 +162,7 @@ static void churn_run(const na_knobs_t *knobs, na_result_t *result) {
     double objects = (double)churn.objects;
     for (size_t r = 0; r < warmup + repetitions; r++) {
         na_bench_progress("churn: repetition", r, warmup + repetitions);
-        double elapsed = (double)na_team_run(team, churn_phase, &churn);
+        double elapsed = (double)na_team_run(team, timed_churn_phase, &churn);
         if (r < warmup) continue;
         double low = 0, high = 0, sum = 0;
         for (unsigned i = 0; i < threads; i++) {
@@ -180,7 +180,7 @@ static void churn_run(const na_knobs_t *knobs, na_result_t *result) {
         na_metric_add(fastest, high);
     }
     for (size_t r = 0; r < repetitions; r++) {
-        double elapsed = (double)na_team_run(team, dry_phase, &churn), sum = 0;
+        double elapsed = (double)na_team_run(team, timed_dry_phase, &churn), sum = 0;
         for (unsigned i = 0; i < threads; i++)
             sum += (double)na_team_elapsed(team, i);
         na_metric_add(dry, na_team_time(threads, sum, elapsed) / threads / objects);

@@ -98,7 +98,7 @@ char *na_compare_text(const char *text, size_t length) {
     return copy;
 }
 
-static void help(void) {
+static void compare_help(void) {
     puts("numalloc-bench compare [options]\n"
          "numalloc-bench compare BENCHMARK [knobs of the benchmark] [options]\n\n"
          "Runs benchmarks and programs under several allocators in alternating rounds: the first\n"
@@ -111,7 +111,7 @@ static void help(void) {
     na_knobs_help(output_table, U_COUNT, stdout);
 }
 
-static int usage_error(const char *error) {
+static int compare_usage_error(const char *error) {
     fprintf(stderr, "numalloc-bench: compare: %s; see numalloc-bench compare --help\n", error);
     return 2;
 }
@@ -151,7 +151,7 @@ static bool is_threads(const char *word) {
     return strcmp(word, "--threads") == 0 || strncmp(word, "--threads=", 10) == 0;
 }
 
-static bool parse(request_t *request, int argc, char **argv, char *error, size_t size) {
+static bool parse_request(request_t *request, int argc, char **argv, char *error, size_t size) {
     na_knobs_t knobs;
     bool unknown;
     int i = 0;
@@ -202,14 +202,14 @@ static bool parse(request_t *request, int argc, char **argv, char *error, size_t
 /* ---- Allocators -------------------------------------------------------------------------------
  */
 
-static void leave_out(na_comparison_t *comparison, const char *line) {
+static void note_left_out(na_comparison_t *comparison, const char *line) {
     if (comparison->left_out_count < NA_NOTES_MAX)
         comparison->left_out[comparison->left_out_count++] = na_compare_text(line, strlen(line));
 }
 
 static bool add_one(na_comparison_t *comparison, const char *text, char *error, size_t size) {
     na_added_t added = na_compare_add(comparison, text, error, size);
-    if (added == NA_ABSENT) leave_out(comparison, error);
+    if (added == NA_ABSENT) note_left_out(comparison, error);
     return added != NA_REFUSED;
 }
 
@@ -248,7 +248,7 @@ static bool add_allocators(na_comparison_t *comparison, const request_t *request
  */
 
 /* "BENCHMARK.KNOB=VALUE" as a word for that benchmark, or NULL when it is of another. */
-static const char *set_word(const char *set, const na_bench_t *bench) {
+static const char *word_of_set(const char *set, const na_bench_t *bench) {
     size_t length = strlen(bench->name);
     if (strncmp(set, bench->name, length) != 0 || set[length] != '.') return NULL;
     size_t rest = strlen(set + length + 1);
@@ -267,7 +267,7 @@ static bool check_sets(const request_t *request, char *error, size_t size) {
             return false;
         }
         na_knobs_t knobs;
-        const char *word = set_word(set, bench);
+        const char *word = word_of_set(set, bench);
         if (!na_plan_knobs(bench, &word, 1, &knobs, error, size)) return false;
     }
     return true;
@@ -282,7 +282,7 @@ static bool add_bench(na_comparison_t *comparison, const request_t *request,
     for (size_t i = 0; i < request->passed_count; i++)
         words[count++] = request->passed[i];
     for (size_t i = 0; i < request->sets && count < NA_COUNT(words) - 8; i++) {
-        const char *word = set_word(request->set[i], bench);
+        const char *word = word_of_set(request->set[i], bench);
         if (word != NULL) words[count++] = word;
         if (word != NULL && is_threads(word)) set_threads = true;
     }
@@ -305,7 +305,7 @@ static bool add_bench(na_comparison_t *comparison, const request_t *request,
         if (why[i] == NULL) continue;
         snprintf(line, sizeof line, "%s with %u thread%s: %s", bench->name, threads[i],
                  threads[i] == 1 ? "" : "s", why[i]);
-        leave_out(comparison, line);
+        note_left_out(comparison, line);
     }
     return true;
 }
@@ -475,7 +475,7 @@ static bool any_failure(const na_comparison_t *comparison) {
     return false;
 }
 
-static int report(const na_comparison_t *comparison, const na_knobs_t *output) {
+static int report_comparison(const na_comparison_t *comparison, const na_knobs_t *output) {
     const char *html = output->value[U_HTML].text;
     if (output->value[U_JSON].number)
         na_compare_json(comparison, stdout);
@@ -494,7 +494,7 @@ static int report(const na_comparison_t *comparison, const na_knobs_t *output) {
 }
 
 /* Takes the output options out of argv, which keeps the rest. */
-static bool split(na_knobs_t *output, int *argc, char **argv, char *error, size_t size) {
+static bool split_output(na_knobs_t *output, int *argc, char **argv, char *error, size_t size) {
     bool unknown;
     int kept = 0;
     na_knobs_init(output, output_table, U_COUNT);
@@ -537,23 +537,23 @@ int na_compare(int argc, char **argv) {
     uint64_t begin = na_bench_now();
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--help") != 0) continue;
-        help();
+        compare_help();
         return 0;
     }
-    if (!split(&output, &argc, argv, error, sizeof error)) return usage_error(error);
+    if (!split_output(&output, &argc, argv, error, sizeof error)) return compare_usage_error(error);
     const char *resume = output.value[U_RESUME].text, *html = output.value[U_HTML].text;
     if (*resume != '\0' && !recorded_words(resume, &argc, &argv, error, sizeof error))
-        return usage_error(error);
-    if (!parse(&request, argc, argv, error, sizeof error) ||
+        return compare_usage_error(error);
+    if (!parse_request(&request, argc, argv, error, sizeof error) ||
         !add_allocators(&comparison, &request, error, sizeof error) ||
         !add_cases(&comparison, &request, error, sizeof error))
-        return usage_error(error);
+        return compare_usage_error(error);
     if (*html != '\0') { /* now, not after an hour */
         FILE *file = fopen(html, "ae");
         if (file == NULL) {
             snprintf(error, sizeof error, "cannot write --html '%.300s': %s", html,
                      strerror(errno));
-            return usage_error(error);
+            return compare_usage_error(error);
         }
         fclose(file);
     }
@@ -567,7 +567,7 @@ int na_compare(int argc, char **argv) {
                            : suite                      ? 60
                                                         : 120;
     if (!na_journal_begin(&journal, resume, &comparison, argc, argv, error, sizeof error))
-        return usage_error(error);
+        return compare_usage_error(error);
     for (size_t i = 0; i < comparison.left_out_count; i++)
         fprintf(stderr, "numalloc-bench: compare: left out: %s\n", comparison.left_out[i]);
     na_child_catch_signals();
@@ -582,7 +582,7 @@ int na_compare(int argc, char **argv) {
         if (!na_child_stop()) na_journal_plan(&journal, &comparison);
     }
     run_rounds(&comparison, &journal, begin);
-    int status = report(&comparison, &output);
+    int status = report_comparison(&comparison, &output);
     na_journal_end(&journal, !na_child_stop());
     if (!na_child_stop()) return status;
     fprintf(stderr,

@@ -19,7 +19,7 @@
 static const struct known {
     const char *name, *file;
     const char *package; /* of Debian; NULL: lies beside this program */
-} known[] = {
+} known_allocators[] = {
     {"numalloc", LIBNUMALLOC, NULL},
     {"glibc", NULL, NULL},
     {"jemalloc", "libjemalloc.so.2", "libjemalloc2"},
@@ -95,16 +95,16 @@ na_added_t na_compare_add(na_comparison_t *comparison, const char *text, char *e
         }
         return add_contender(comparison, text, length, path, error, size);
     }
-    for (size_t i = 0; i < NA_COUNT(known); i++) {
-        if (strcmp(known[i].name, text) != 0) continue;
-        if (find_known(&known[i], path, sizeof path))
+    for (size_t i = 0; i < NA_COUNT(known_allocators); i++) {
+        if (strcmp(known_allocators[i].name, text) != 0) continue;
+        if (find_known(&known_allocators[i], path, sizeof path))
             return add_contender(comparison, text, length, path, error, size);
-        if (known[i].package != NULL)
+        if (known_allocators[i].package != NULL)
             snprintf(error, size, "%s is not installed (apt install %s), or give %s=PATH", text,
-                     known[i].package, text);
+                     known_allocators[i].package, text);
         else
             snprintf(error, size, "%s is not beside this program: build it, or give %s=PATH",
-                     known[i].file, text);
+                     known_allocators[i].file, text);
         return NA_ABSENT;
     }
     snprintf(error, size, "no allocator is known as '%.64s'; give its path: %.64s=PATH", text,
@@ -114,10 +114,10 @@ na_added_t na_compare_add(na_comparison_t *comparison, const char *text, char *e
 
 void na_compare_add_known(na_comparison_t *comparison) {
     char path[1024], error[256];
-    for (size_t i = 0; i < NA_COUNT(known); i++)
-        if (find_known(&known[i], path, sizeof path))
-            add_contender(comparison, known[i].name, strlen(known[i].name), path, error,
-                          sizeof error);
+    for (size_t i = 0; i < NA_COUNT(known_allocators); i++)
+        if (find_known(&known_allocators[i], path, sizeof path))
+            add_contender(comparison, known_allocators[i].name, strlen(known_allocators[i].name),
+                          path, error, sizeof error);
 }
 
 bool na_compare_add_control(na_comparison_t *comparison, char *error, size_t size) {
@@ -130,14 +130,15 @@ bool na_compare_add_control(na_comparison_t *comparison, char *error, size_t siz
 
 void na_compare_list_known(FILE *out) {
     char path[1024];
-    for (size_t i = 0; i < NA_COUNT(known); i++) {
-        if (known[i].file == NULL)
-            fprintf(out, "  %-10s nothing preloaded: the C library's malloc\n", known[i].name);
-        else if (find_known(&known[i], path, sizeof path))
-            fprintf(out, "  %-10s %s\n", known[i].name, path);
+    for (size_t i = 0; i < NA_COUNT(known_allocators); i++) {
+        if (known_allocators[i].file == NULL)
+            fprintf(out, "  %-10s nothing preloaded: the C library's malloc\n",
+                    known_allocators[i].name);
+        else if (find_known(&known_allocators[i], path, sizeof path))
+            fprintf(out, "  %-10s %s\n", known_allocators[i].name, path);
         else
-            fprintf(out, "  %-10s not found%s%s\n", known[i].name,
-                    known[i].package != NULL ? "; Debian's package: " : "",
-                    known[i].package != NULL ? known[i].package : "");
+            fprintf(out, "  %-10s not found%s%s\n", known_allocators[i].name,
+                    known_allocators[i].package != NULL ? "; Debian's package: " : "",
+                    known_allocators[i].package != NULL ? known_allocators[i].package : "");
     }
 }

@@ -24,14 +24,14 @@ extern char **environ;
 
 static volatile sig_atomic_t stop_asked;
 
-static void on_signal(int number) {
+static void on_end(int number) {
     (void)number;
     stop_asked = 1;
 }
 
 void na_child_catch_signals(void) {
     /* No SA_RESTART: poll() shall return. SA_RESETHAND: a second one ends this process. */
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }
@@ -71,7 +71,7 @@ typedef struct stream {
     bool keep_end; /* when it is too much, its beginning is dropped; otherwise that is an error */
 } stream_t;
 
-static void take(stream_t *stream) {
+static void take_output(stream_t *stream) {
     if (stream->length == stream->size - 1) {
         size_t half = stream->size / 2;
         if (!stream->keep_end)
@@ -125,7 +125,8 @@ static na_outcome_t read_until_end(pid_t child, stream_t *streams, uint64_t dead
         }
         for (nfds_t w = 0; w < open; w++)
             for (int i = 0; i < 2; i++)
-                if (waiting[w].revents != 0 && streams[i].from == waiting[w].fd) take(&streams[i]);
+                if (waiting[w].revents != 0 && streams[i].from == waiting[w].fd)
+                    take_output(&streams[i]);
     }
 }
 
@@ -174,7 +175,7 @@ static void make_arguments(const na_case_t *which, const char *const *extra, cha
  *
  * fork() and not posix_spawn(): the kernel counts what a process had resident before its exec into
  * its peak. A fork has copies of our few own pages only, where a vfork would count all of them. */
-static pid_t start(char **arguments, const char *preload, int result, int as, int err) {
+static pid_t start_child(char **arguments, const char *preload, int result, int as, int err) {
     char **environment = child_environment(preload);
     pid_t child = fork();
     if (child < 0) na_bench_fail("compare: cannot start a child: %s", strerror(errno));
@@ -215,8 +216,8 @@ void na_child_run(const na_comparison_t *comparison, const na_case_t *which, siz
     stream_t streams[2] = {{out[0], out_text, 0, sizeof out_text, program},
                            {err[0], err_text, 0, sizeof err_text, true}};
     uint64_t begin = na_bench_now(), end = begin;
-    pid_t pid =
-        start(arguments, contender->path, out[1], program ? REPORT_FILE : STDOUT_FILENO, err[1]);
+    pid_t pid = start_child(arguments, contender->path, out[1],
+                            program ? REPORT_FILE : STDOUT_FILENO, err[1]);
     close(out[1]);
     close(err[1]);
     child->outcome = read_until_end(

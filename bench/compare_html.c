@@ -73,7 +73,7 @@ static const char *colour(const na_comparison_t *comparison, size_t c) {
     return c == comparison->control ? "var(--cc)" : names[c % COLOURS];
 }
 
-static const char *name_of(const na_comparison_t *comparison, size_t c) {
+static const char *case_allocator(const na_comparison_t *comparison, size_t c) {
     return comparison->contender[c].name;
 }
 
@@ -120,7 +120,7 @@ static void draw_bars(const na_comparison_t *comparison, const bar_t *bars, cons
         const bar_t *bar = &bars[c];
         double top = (double)c * ROW, middle = top + ROW / 2.0;
         fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", NAME_WIDTH - 8, middle + 4);
-        na_html_text(name_of(comparison, c), out);
+        na_html_text(case_allocator(comparison, c), out);
         fputs("</text>", out);
         if (bar->ratio.pairs == 0) {
             fprintf(out, "<text class=\"t\" x=\"%d\" y=\"%.1f\">", NAME_WIDTH + 6, middle + 4);
@@ -164,7 +164,7 @@ static void draw_metric(const na_comparison_t *comparison, const na_case_t *whic
     char title[256], number[32];
     snprintf(title, sizeof title, "%s (%s, %s is better), relative to %s", metric->name,
              metric->unit, metric->better == NA_LOWER ? "lower" : "higher; the bars are of costs",
-             name_of(comparison, comparison->base));
+             case_allocator(comparison, comparison->base));
     for (size_t c = 0; c < comparison->contenders; c++) {
         na_stats_t stats = na_case_stats(comparison, metric, c);
         bars[c].ratio = na_case_ratio(comparison, metric, c, comparison->base);
@@ -214,7 +214,7 @@ static void draw_mean(const na_comparison_t *comparison, na_kind_t kind, unsigne
 
 /* The cases of one benchmark in growing numbers of threads; 0 unless `first` is the first of them.
  */
-static size_t series_of(const na_comparison_t *comparison, size_t first, size_t *series) {
+static size_t case_series(const na_comparison_t *comparison, size_t first, size_t *series) {
     const na_case_t *head = &comparison->cases[first];
     size_t count = 0;
     if (head->threads == 0) return 0;
@@ -274,7 +274,7 @@ static void draw_scaling(const na_comparison_t *comparison, const size_t *series
         size_t length = 0;
         fprintf(out, "<g fill=\"%s\" stroke=\"%s\"><title>", colour(comparison, c),
                 colour(comparison, c));
-        na_html_text(name_of(comparison, c), out);
+        na_html_text(case_allocator(comparison, c), out);
         fputs("</title>", out);
         for (size_t s = 0; s < count; s++) {
             const na_case_t *which = &comparison->cases[series[s]];
@@ -298,7 +298,7 @@ static void write_scaling(const na_comparison_t *comparison, FILE *out) {
     bool any = false;
     for (size_t i = 0; i < comparison->case_count; i++) {
         size_t series[NA_THREAD_LISTS_MAX];
-        size_t count = series_of(comparison, i, series);
+        size_t count = case_series(comparison, i, series);
         if (count < 2) continue;
         if (!any) {
             fputs("<h2 id=\"scaling\">Scaling over threads</h2><p class=\"soft\">Medians of the "
@@ -307,7 +307,7 @@ static void write_scaling(const na_comparison_t *comparison, FILE *out) {
                   out);
             for (size_t c = 0; c < comparison->contenders; c++) {
                 fprintf(out, "<li><i style=\"background:%s\"></i>", colour(comparison, c));
-                na_html_text(name_of(comparison, c), out);
+                na_html_text(case_allocator(comparison, c), out);
                 fputs("</li>", out);
             }
             fputs("</ul><div class=\"grid\">\n", out);
@@ -338,7 +338,7 @@ static void write_head(const na_comparison_t *comparison, FILE *out) {
     if (comparison->stopped != NULL)
         fprintf(out, " of %zu planned (%s)", comparison->rounds, comparison->stopped);
     fputs(". A bar is the cost relative to <b>", out);
-    na_html_text(name_of(comparison, comparison->base), out);
+    na_html_text(case_allocator(comparison, comparison->base), out);
     fputs("</b>: the median of the ratios within each round, shorter is better. The whisker is its "
           "95&nbsp;% bootstrap interval; one that reaches across the dashed line is a tie.</p>\n",
           out);
@@ -354,7 +354,7 @@ static void write_head(const na_comparison_t *comparison, FILE *out) {
     fputs("<table><tr><th>allocator</th><th>malloc comes from</th></tr>\n", out);
     for (size_t c = 0; c < comparison->contenders; c++) {
         fputs("<tr><td>", out);
-        na_html_text(name_of(comparison, c), out);
+        na_html_text(case_allocator(comparison, c), out);
         fputs("</td><td><code>", out);
         na_html_text(*comparison->contender[c].object != '\0' ? comparison->contender[c].object
                                                               : comparison->contender[c].path,
@@ -401,7 +401,7 @@ static void table_head(const na_comparison_t *comparison, const char *first, FIL
     fprintf(out, "<div class=\"wide\"><table class=\"num\"><tr><th>%s</th>", first);
     for (size_t c = 0; c < comparison->contenders; c++) {
         fputs("<th>", out);
-        na_html_text(name_of(comparison, c), out);
+        na_html_text(case_allocator(comparison, c), out);
         fputs("</th>", out);
     }
     fputs("</tr>\n", out);
@@ -435,7 +435,7 @@ static void write_parts(const na_comparison_t *comparison, const na_case_t *whic
         if (metric->rank != NA_HEADLINE || metric == headline || metric == memory) continue;
         if (!any) {
             fputs("<details><summary>all figures, relative to ", out);
-            na_html_text(name_of(comparison, comparison->base), out);
+            na_html_text(case_allocator(comparison, comparison->base), out);
             fputs("</summary>", out);
             table_head(comparison, "figure", out);
         }
@@ -489,7 +489,7 @@ static void write_failures(const na_comparison_t *comparison, FILE *out) {
             fputs("<tr><td>", out);
             na_html_text(na_case_label(&comparison->cases[i], label, sizeof label), out);
             fputs("</td><td>", out);
-            na_html_text(name_of(comparison, c), out);
+            na_html_text(case_allocator(comparison, c), out);
             fputs("</td><td>", out);
             na_html_text(failure->reason, out);
             fputs(failure->given_up ? "; not run again</td></tr>\n" : "</td></tr>\n", out);

@@ -206,8 +206,8 @@ static bool take_case(na_comparison_t *comparison, char *line) {
 }
 
 /* False with one line in `error`. *ready: the plan was complete; otherwise nothing was taken. */
-static bool read_all(na_journal_t *journal, na_comparison_t *comparison, lines_t *lines,
-                     bool *ready, char *error, size_t size) {
+static bool read_journal(na_journal_t *journal, na_comparison_t *comparison, lines_t *lines,
+                         bool *ready, char *error, size_t size) {
     char wanted[2400];
     const char *wrong = NULL;
     size_t next_allocator = 0;
@@ -254,7 +254,7 @@ bool na_journal_begin(na_journal_t *journal, const char *path, na_comparison_t *
     if (*path != '\0' && open_lines(path, &lines)) {
         if (lines.mapped != 0)
             good = is_journal(&lines, path, error, size) &&
-                   read_all(journal, comparison, &lines, &ready, error, size);
+                   read_journal(journal, comparison, &lines, &ready, error, size);
         close_lines(&lines);
         if (!good) return false;
         if (ready) {

@@ -88,16 +88,16 @@ static na_case_t *add_case(na_comparison_t *comparison, const char *name, size_t
     return made;
 }
 
-static void add_word(na_case_t *which, const char *word) {
+static void add_case_word(na_case_t *which, const char *word) {
     if (which->words == NA_CASE_WORDS_MAX)
         na_bench_fail("compare: more than %d knobs for %s", NA_CASE_WORDS_MAX, which->name);
     which->word[which->words++] = word;
 }
 
-static void add_number(na_case_t *which, const char *knob, uint64_t value) {
+static void add_case_number(na_case_t *which, const char *knob, uint64_t value) {
     char word[96];
     int length = snprintf(word, sizeof word, "--%s=%llu", knob, (unsigned long long)value);
-    add_word(which, na_compare_text(word, (size_t)length));
+    add_case_word(which, na_compare_text(word, (size_t)length));
 }
 
 na_case_t *na_plan_bench(na_comparison_t *comparison, const na_bench_t *bench, unsigned threads,
@@ -108,8 +108,8 @@ na_case_t *na_plan_bench(na_comparison_t *comparison, const na_bench_t *bench, u
     made->bench = bench;
     made->threads = threads;
     for (size_t i = 0; i < count; i++)
-        add_word(made, words[i]);
-    if (threads != 0) add_number(made, "threads", threads);
+        add_case_word(made, words[i]);
+    if (threads != 0) add_case_number(made, "threads", threads);
     if (!na_plan_knobs(bench, made->word, made->words, &knobs, error, size)) return NULL;
     if (bench->settle != NULL && !bench->settle(&knobs, error, size)) return NULL;
     comparison->case_count++;
@@ -164,7 +164,7 @@ na_case_t *na_plan_replay(na_comparison_t *comparison, const char *text, char *e
     if (made == NULL) return NULL;
     snprintf(word, sizeof word, "--file=%s", file);
     made->bench = bench;
-    add_word(made, na_compare_text(word, strlen(word)));
+    add_case_word(made, na_compare_text(word, strlen(word)));
     if (!na_plan_knobs(bench, made->word, made->words, &knobs, error, size) ||
         !bench->settle(&knobs, error, size))
         return NULL;
@@ -188,12 +188,12 @@ static double measured(const na_cut_t *cut) {
 }
 
 /* What can be cut of a child. */
-static double variable(const na_cut_t *cut) {
+static double cuttable(const na_cut_t *cut) {
     return cut->pass_s * ldexp(1, -(int)cut->halvings) * (double)(cut->repetitions + cut->warmup);
 }
 
 double na_cut_seconds(const na_cut_t *cut) {
-    return cut->fixed_s + variable(cut);
+    return cut->fixed_s + cuttable(cut);
 }
 
 /* The most work of `most` that ends within `seconds`, its fixed part not counted, or else the least
@@ -201,12 +201,12 @@ double na_cut_seconds(const na_cut_t *cut) {
 static na_cut_t cut_to(const na_cut_t *most, double seconds) {
     na_cut_t cut = *most;
     cut.halvings = 0;
-    if (cut.warmup > 1 && variable(&cut) > seconds) cut.warmup = 1;
+    if (cut.warmup > 1 && cuttable(&cut) > seconds) cut.warmup = 1;
     double fit = floor(seconds / cut.pass_s) - (double)cut.warmup;
     double least = ceil(NA_MEASURED_MIN_S / cut.fastest_s);
     if (fit < least) fit = least;
     if (fit < (double)cut.repetitions) cut.repetitions = (uint64_t)fit;
-    while (variable(&cut) > seconds && cut.halvings < cut.halvings_max) {
+    while (cuttable(&cut) > seconds && cut.halvings < cut.halvings_max) {
         cut.halvings++;
         if (measured(&cut) >= NA_MEASURED_MIN_S) continue;
         cut.halvings--;
@@ -220,7 +220,7 @@ void na_plan_share(na_cut_t *cuts, size_t count, double total_s, size_t children
     double each = total_s / (double)children, low = 0, high = 0;
     memcpy(most, cuts, count * sizeof *cuts);
     for (size_t i = 0; i < count; i++)
-        if (variable(&most[i]) > high) high = variable(&most[i]);
+        if (cuttable(&most[i]) > high) high = cuttable(&most[i]);
     /* The largest share with which all cases together stay within their time: what they take grows
      * with it. First the whole, then halved steps. */
     for (int step = 0; step < 40; step++) {
@@ -241,8 +241,8 @@ void na_plan_share(na_cut_t *cuts, size_t count, double total_s, size_t children
 }
 
 /* The value of a number knob of the case, or `none` when it has no such knob. */
-static uint64_t number_of(const na_case_t *which, const na_knobs_t *knobs, const char *name,
-                          uint64_t none) {
+static uint64_t knob_number(const na_case_t *which, const na_knobs_t *knobs, const char *name,
+                            uint64_t none) {
     size_t place = name == NULL ? NA_NONE : na_plan_knob(which->bench, name);
     return place == NA_NONE ? none : knobs->value[place].number;
 }
@@ -328,8 +328,8 @@ static bool time_case(const na_comparison_t *comparison, const na_case_t *which,
     return true;
 }
 
-static bool measure(const na_comparison_t *comparison, const na_case_t *which, na_cut_t *cut,
-                    trial_t *trial) {
+static bool measure_case(const na_comparison_t *comparison, const na_case_t *which, na_cut_t *cut,
+                         trial_t *trial) {
     na_knobs_t knobs;
     char error[256];
     na_plan_knobs(which->bench, which->word, which->words, &knobs, error, sizeof error);
@@ -337,15 +337,15 @@ static bool measure(const na_comparison_t *comparison, const na_case_t *which, n
     if (!time_case(comparison, which, cut, trial)) return false;
     if (may_set(which, "repetitions")) {
         double least = ceil(NA_MEASURED_MIN_S / cut->fastest_s);
-        cut->repetitions = number_of(which, &knobs, "repetitions", 1);
+        cut->repetitions = knob_number(which, &knobs, "repetitions", 1);
         if (least > (double)cut->repetitions)
             cut->repetitions = least < 1000 ? (uint64_t)least : 1000;
-        if (may_set(which, "warmup")) cut->warmup = number_of(which, &knobs, "warmup", 0);
+        if (may_set(which, "warmup")) cut->warmup = knob_number(which, &knobs, "warmup", 0);
     }
     if (may_set(which, which->bench->work)) {
         const na_knob_t *work =
             &which->bench->knobs[na_plan_knob(which->bench, which->bench->work)];
-        uint64_t value = number_of(which, &knobs, work->name, 1);
+        uint64_t value = knob_number(which, &knobs, work->name, 1);
         uint64_t least = work->min > 16 ? work->min : 16;
         while (cut->halvings_max < 6 && value >> (cut->halvings_max + 1) >= least)
             cut->halvings_max++;
@@ -357,7 +357,7 @@ static bool measure(const na_comparison_t *comparison, const na_case_t *which, n
 static void set_open(na_case_t *which, const char *const *word) {
     for (; word != NULL && *word != NULL; word++) {
         size_t length = strcspn(*word + 2, "=");
-        if (may_set(which, na_compare_text(*word + 2, length))) add_word(which, *word);
+        if (may_set(which, na_compare_text(*word + 2, length))) add_case_word(which, *word);
     }
 }
 
@@ -375,12 +375,12 @@ static void settle(na_case_t *which, const na_cut_t *cut) {
     char error[256];
     na_plan_knobs(which->bench, which->word, which->words, &knobs, error, sizeof error);
     if (may_set(which, "repetitions")) {
-        add_number(which, "repetitions", cut->repetitions);
-        if (may_set(which, "warmup")) add_number(which, "warmup", cut->warmup);
+        add_case_number(which, "repetitions", cut->repetitions);
+        if (may_set(which, "warmup")) add_case_number(which, "warmup", cut->warmup);
     }
     if (cut->halvings > 0) {
         const char *work = which->bench->work;
-        add_number(which, work, number_of(which, &knobs, work, 1) >> cut->halvings);
+        add_case_number(which, work, knob_number(which, &knobs, work, 1) >> cut->halvings);
     }
 }
 
@@ -402,7 +402,7 @@ double na_plan_fit(na_comparison_t *comparison, double seconds) {
         }
         set_open(which, which->bench->brief);
         /* One that fails here will fail in the first round, and be reported then. */
-        if (measure(comparison, which, &cuts[count], &trial))
+        if (measure_case(comparison, which, &cuts[count], &trial))
             cut_case[count++] = which;
         else if (++failures == 4)
             break; /* the base is no good: do not wait for all of its time-outs twice */

@@ -34,7 +34,7 @@ void na_compare_machine(char *out, size_t size) {
 /* Which metrics of a case a table has. */
 typedef enum choice { CHOOSE_MAIN, CHOOSE_MEMORY, CHOOSE_HEADLINES, CHOOSE_ALL } choice_t;
 
-static bool chosen(const na_case_t *which, const na_compared_t *metric, choice_t choice) {
+static bool is_chosen(const na_case_t *which, const na_compared_t *metric, choice_t choice) {
     switch (choice) {
     case CHOOSE_MAIN:
         return metric == na_case_main(which);
@@ -48,7 +48,7 @@ static bool chosen(const na_case_t *which, const na_compared_t *metric, choice_t
     return true;
 }
 
-static void print_names(const na_comparison_t *comparison, int width, FILE *out) {
+static void print_column_names(const na_comparison_t *comparison, int width, FILE *out) {
     for (size_t c = 0; c < comparison->contenders; c++)
         fprintf(out, "  %*.*s", width, width, comparison->contender[c].name);
     fputc('\n', out);
@@ -115,11 +115,11 @@ static void print_section(const na_comparison_t *comparison, choice_t choice, co
                     what, comparison->contender[comparison->base].name,
                     comparison->contender[comparison->base].name);
         fprintf(out, "%-45s", "");
-        print_names(comparison, 19, out);
+        print_column_names(comparison, 19, out);
         for (size_t i = 0; i < comparison->case_count; i++) {
             const na_case_t *which = &comparison->cases[i];
             for (size_t m = 0; m < which->metrics; m++) {
-                if (!chosen(which, &which->metric[m], choice)) continue;
+                if (!is_chosen(which, &which->metric[m], choice)) continue;
                 print_label(comparison, which, &which->metric[m], choice, out);
                 if (ratios)
                     print_ratios(comparison, &which->metric[m], out);
@@ -152,7 +152,7 @@ static void print_means(const na_comparison_t *comparison, size_t against, FILE 
             against == NA_NONE ? "the best of the others in each case"
                                : comparison->contender[against].name,
             "");
-    print_names(comparison, 19, out);
+    print_column_names(comparison, 19, out);
     for (int kind = NA_TIME; kind <= NA_MEMORY; kind++) {
         for (size_t k = 0; k < count; k++) {
             char label[64] = "";

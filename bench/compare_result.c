@@ -20,7 +20,7 @@ static size_t cut(char *line, char **field, size_t max) {
     return fields;
 }
 
-static na_kind_t kind_of(const char *word) {
+static na_kind_t kind_of_word(const char *word) {
     return strcmp(word, "memory") == 0  ? NA_MEMORY
            : strcmp(word, "ratio") == 0 ? NA_RATIO
                                         : NA_TIME;
@@ -70,7 +70,7 @@ static void put_metric(store_t *store, char *const *field) {
     snprintf(metric->unit, sizeof metric->unit, "%s", field[1]);
     metric->better = strcmp(field[2], "higher") == 0 ? NA_HIGHER : NA_LOWER;
     metric->rank = strcmp(field[3], "headline") == 0 ? NA_HEADLINE : NA_DETAIL;
-    metric->kind = kind_of(field[4]);
+    metric->kind = kind_of_word(field[4]);
     metric->value[store->c * store->comparison->rounds + store->round] = value;
     snprintf(text, sizeof text, "\t%s\t%s\t%s\t%s\t%s\t%.17g", metric->name, metric->unit, field[2],
              field[3], field[4], value);

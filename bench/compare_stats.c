@@ -34,7 +34,7 @@ typedef struct drawn {
     size_t round;
 } drawn_t;
 
-static void sort(drawn_t *v, size_t count) {
+static void sort_drawn(drawn_t *v, size_t count) {
     for (size_t i = 1; i < count; i++) {
         drawn_t x = v[i];
         size_t j = i;
@@ -60,7 +60,7 @@ static double median_of(const drawn_t *v, size_t count, const uint16_t *times) {
     return 0.5 * (lower + v[i].value);
 }
 
-static void draw(uint16_t *times, size_t count, na_prng_t *prng) {
+static void draw_rounds(uint16_t *times, size_t count, na_prng_t *prng) {
     memset(times, 0, count * sizeof *times);
     for (size_t i = 0; i < count; i++)
         times[na_prng_scale(na_prng_next(prng), count)]++;
@@ -94,12 +94,12 @@ na_ratio_t na_ratio_of(const double *a, const double *b, size_t count) {
         times[pairs++] = 1;
     }
     if (noise || pairs == 0) return (na_ratio_t){0};
-    sort(logs, pairs);
+    sort_drawn(logs, pairs);
     double center = median_of(logs, pairs, times);
     if (pairs == 1) return (na_ratio_t){exp(center), exp(center), exp(center), 1};
     na_prng_t prng = na_prng_make(20, pairs);
     for (size_t s = 0; s < NA_BOOTSTRAPS; s++) {
-        draw(times, pairs, &prng);
+        draw_rounds(times, pairs, &prng);
         drawn[s] = median_of(logs, pairs, times);
     }
     return interval(center, drawn, pairs, pairs);
@@ -165,7 +165,7 @@ na_ratio_t na_mean_ratio(const na_comparison_t *comparison, na_kind_t kind, unsi
             logs[cases][pairs[cases]++] = (drawn_t){metric->better == NA_LOWER ? value : -value, r};
         }
         if (noise || pairs[cases] == 0) continue;
-        sort(logs[cases], pairs[cases]);
+        sort_drawn(logs[cases], pairs[cases]);
         center[cases] = median_of(logs[cases], pairs[cases], times);
         sum += center[cases++];
     }
@@ -176,7 +176,7 @@ na_ratio_t na_mean_ratio(const na_comparison_t *comparison, na_kind_t kind, unsi
     na_prng_t prng = na_prng_make(21, cases);
     for (size_t s = 0; s < NA_BOOTSTRAPS; s++) {
         double total = 0;
-        draw(times, done, &prng);
+        draw_rounds(times, done, &prng);
         for (size_t i = 0; i < cases; i++) {
             double median = median_of(logs[i], pairs[i], times);
             total += isnan(median) ? center[i] : median; /* no round in which it ran was drawn */

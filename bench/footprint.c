@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* One line: "begin-end rwxp offset device inode path". */
-static void add_line(const char *line, na_footprint_t *sum) {
+static void add_mapping_line(const char *line, na_footprint_t *sum) {
     char *at;
     uint64_t begin = strtoull(line, &at, 16);
     if (*at != '-') return;
@@ -49,7 +49,7 @@ na_footprint_t na_footprint_read(void) {
         char *line = text;
         for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
             *end = '\0';
-            add_line(line, &sum);
+            add_mapping_line(line, &sum);
         }
         /* The rest is the begin of a line; a path is at most 4096 bytes long, so it has room. */
         length -= (size_t)(line - text);

@@ -87,7 +87,7 @@ typedef struct fragment {
     unsigned threads;
 } fragment_t;
 
-static void allocate(const fragment_t *fragment, holder_t *self, object_t *object) {
+static void allocate_object(const fragment_t *fragment, holder_t *self, object_t *object) {
     object->size = (uint32_t)na_sizes_draw(&fragment->band, &self->prng);
     object->block = na_work_malloc("fragment", object->size);
     na_work_touch_pages(object->block, 0, object->size);
@@ -100,19 +100,19 @@ static void release(holder_t *self, const object_t *object) {
     self->live -= object->size;
 }
 
-static void fill_phase(void *argument, unsigned worker) {
+static void fragment_fill_phase(void *argument, unsigned worker) {
     const fragment_t *fragment = argument;
     holder_t *self = &fragment->holder[worker];
     uint64_t until = self->live + fragment->quota;
     self->objects = 0;
     self->calls = 0;
     do
-        allocate(fragment, self, &self->object[self->objects++]);
+        allocate_object(fragment, self, &self->object[self->objects++]);
     while (self->live < until);
     for (uint64_t i = fragment->churn * self->objects; i != 0; i--) {
         object_t *object = &self->object[na_prng_scale(na_prng_next(&self->prng), self->objects)];
         release(self, object);
-        allocate(fragment, self, object);
+        allocate_object(fragment, self, object);
     }
 }
 
@@ -135,7 +135,7 @@ static void drop_phase(void *argument, unsigned worker) {
     }
 }
 
-static void clear_phase(void *argument, unsigned worker) {
+static void fragment_clear_phase(void *argument, unsigned worker) {
     const fragment_t *fragment = argument;
     holder_t *self = &fragment->holder[worker];
     for (uint64_t i = 0; i < self->survivors; i++)
@@ -190,8 +190,8 @@ typedef struct metrics {
     na_metric_t *quiet_resident, *quiet_live;
 } metrics_t;
 
-static void add_metrics(na_result_t *result, unsigned threads, uint64_t phases, size_t repetitions,
-                        metrics_t *metrics) {
+static void add_fragment_metrics(na_result_t *result, unsigned threads, uint64_t phases,
+                                 size_t repetitions, metrics_t *metrics) {
     char name[64];
     metrics->time =
         na_result_metric(result, "fragment", "ns/obj", NA_LOWER, NA_HEADLINE, repetitions);
@@ -230,7 +230,7 @@ static double resident_mib(uint64_t before) {
     return now > before ? (double)(now - before) / 0x1p20 : 0;
 }
 
-static void sleep_ms(uint64_t ms) {
+static void sleep_between(uint64_t ms) {
     struct timespec rest = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
     while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
         ;
@@ -241,14 +241,14 @@ static void add_ratio(na_metric_t *metric, double resident, double live) {
     if (live > 0) na_metric_add(metric, resident / live);
 }
 
-static void repetition(fragment_t *fragment, na_team_t *team, const na_knob_value_t *value,
-                       uint64_t before, metrics_t *metrics, bool last) {
+static void fragment_repetition(fragment_t *fragment, na_team_t *team, const na_knob_value_t *value,
+                                uint64_t before, metrics_t *metrics, bool last) {
     uint64_t phases = value[K_PHASES].number;
     double resident = 0, live = 0, time = 0, sum = 0, full = 0; /* full: sum of logarithms */
     double own[1024] = {0}, calls[1024] = {0};
     for (uint64_t p = 0; p < phases; p++) {
         fragment->band = band_of(value, p);
-        double elapsed = (double)na_team_run(team, fill_phase, fragment);
+        double elapsed = (double)na_team_run(team, fragment_fill_phase, fragment);
         for (unsigned i = 0; i < fragment->threads; i++)
             own[i] += (double)na_team_elapsed(team, i);
         resident = resident_mib(before);
@@ -287,14 +287,14 @@ static void repetition(fragment_t *fragment, na_team_t *team, const na_knob_valu
         na_metric_add(metrics->full, exp(full / (double)phases));
         add_ratio(metrics->left, resident, live);
         if (last) {
-            sleep_ms(value[K_QUIET].number);
+            sleep_between(value[K_QUIET].number);
             resident = resident_mib(before);
             na_metric_add(metrics->quiet_resident, resident);
             na_metric_add(metrics->quiet_live, live);
             add_ratio(metrics->quiet, resident, live);
         }
     }
-    na_team_run(team, clear_phase, fragment);
+    na_team_run(team, fragment_clear_phase, fragment);
 }
 
 static void fragment_run(const na_knobs_t *knobs, na_result_t *result) {
@@ -315,15 +315,15 @@ static void fragment_run(const na_knobs_t *knobs, na_result_t *result) {
         holder->survivor = na_bench_map(survivors * sizeof(object_t));
     }
     metrics_t metrics;
-    add_metrics(result, fragment.threads, value[K_PHASES].number, repetitions, &metrics);
+    add_fragment_metrics(result, fragment.threads, value[K_PHASES].number, repetitions, &metrics);
     na_team_t *team = na_team_start(fragment.threads, (na_pin_t)value[K_PIN].number);
     uint64_t before = na_memory_read().now;
     for (size_t r = 0; r < warmup + repetitions; r++) {
         na_bench_progress("fragment: repetition", r, warmup + repetitions);
         for (unsigned i = 0; i < fragment.threads; i++) /* the same objects in each repetition */
             fragment.holder[i].prng = na_prng_make(value[K_SEED].number, 1 + i);
-        repetition(&fragment, team, value, before, r < warmup ? NULL : &metrics,
-                   r + 1 == warmup + repetitions);
+        fragment_repetition(&fragment, team, value, before, r < warmup ? NULL : &metrics,
+                            r + 1 == warmup + repetitions);
     }
     na_bench_progress("fragment: repetition", 1, 1);
     na_team_stop(team);

@@ -86,7 +86,7 @@ static uint64_t spots_of(const growth_t *growth, uint64_t bytes) {
     return spots == 0 ? 1 : spots;
 }
 
-static void fill_phase(void *argument, unsigned worker) {
+static void growth_fill_phase(void *argument, unsigned worker) {
     growth_t *growth = argument;
     (void)worker;
     for (; growth->filled < growth->wanted; growth->filled++) {
@@ -97,7 +97,7 @@ static void fill_phase(void *argument, unsigned worker) {
     }
 }
 
-static void churn_phase(void *argument, unsigned worker) {
+static void growth_churn_phase(void *argument, unsigned worker) {
     growth_t *growth = argument;
     na_prng_t prng = growth->prng;
     (void)worker;
@@ -113,7 +113,7 @@ static void churn_phase(void *argument, unsigned worker) {
 }
 
 /* The same spots and their objects are looked at, and nothing is freed and allocated. */
-static void dry_phase(void *argument, unsigned worker) {
+static void growth_dry_phase(void *argument, unsigned worker) {
     growth_t *growth = argument;
     na_prng_t prng = growth->prng;
     (void)worker;
@@ -127,7 +127,7 @@ static void dry_phase(void *argument, unsigned worker) {
     growth->prng = prng;
 }
 
-static void clear_phase(void *argument, unsigned worker) {
+static void growth_clear_phase(void *argument, unsigned worker) {
     growth_t *growth = argument;
     (void)worker;
     while (growth->filled != 0)
@@ -277,8 +277,8 @@ typedef struct metrics {
     na_metric_t *time, *dry, *resident;
 } metrics_t;
 
-static void add_metrics(na_result_t *result, const char *step, size_t repetitions,
-                        metrics_t *metrics) {
+static void add_step_metrics(na_result_t *result, const char *step, size_t repetitions,
+                             metrics_t *metrics) {
     char name[64];
     metrics->time = na_result_metric(result, step, "ns/pair", NA_LOWER, NA_HEADLINE, repetitions);
     snprintf(name, sizeof name, "%s: resident", step);
@@ -287,19 +287,19 @@ static void add_metrics(na_result_t *result, const char *step, size_t repetition
     metrics->dry = na_result_metric(result, name, "ns/pair", NA_LOWER, NA_DETAIL, repetitions);
 }
 
-static void measure(growth_t *growth, na_team_t *team, const na_knob_value_t *value,
-                    uint64_t before, const metrics_t *metrics) {
+static void measure_step(growth_t *growth, na_team_t *team, const na_knob_value_t *value,
+                         uint64_t before, const metrics_t *metrics) {
     double pairs = (double)growth->pairs;
     size_t warmup = (size_t)value[K_WARMUP].number;
     size_t repetitions = (size_t)value[K_REPETITIONS].number;
     for (size_t r = 0; r < warmup + repetitions; r++) {
-        double elapsed = (double)na_team_run(team, churn_phase, growth);
+        double elapsed = (double)na_team_run(team, growth_churn_phase, growth);
         if (r >= warmup) na_metric_add(metrics->time, elapsed / pairs);
     }
     uint64_t now = na_memory_read().now;
     na_metric_add(metrics->resident, now > before ? (double)(now - before) / 0x1p20 : 0);
     for (size_t r = 0; r < repetitions; r++)
-        na_metric_add(metrics->dry, (double)na_team_run(team, dry_phase, growth) / pairs);
+        na_metric_add(metrics->dry, (double)na_team_run(team, growth_dry_phase, growth) / pairs);
 }
 
 /* How much dearer the last step is than the first, repetition by repetition. */
@@ -345,19 +345,19 @@ static void growth_run(const na_knobs_t *knobs, na_result_t *result) {
     if (idle.count != 0) {
         pthread_t *threads = na_bench_map(idle.value[idle.count - 1] * sizeof(pthread_t));
         growth->wanted = spots_of(growth, IDLE_LIVE);
-        na_team_run(team, fill_phase, growth);
+        na_team_run(team, growth_fill_phase, growth);
         uint64_t before = na_memory_read().now;
         for (size_t s = 0; s < idle.count; s++) {
             metrics_t metrics;
             na_bench_progress("growth: step", s, total);
             start_idle(growth, threads, s == 0 ? 0 : idle.value[s - 1], idle.value[s]);
             snprintf(name, sizeof name, "%" PRIu64 " idle threads", idle.value[s]);
-            add_metrics(result, name, repetitions, &metrics);
-            measure(growth, team, value, before, &metrics);
+            add_step_metrics(result, name, repetitions, &metrics);
+            measure_step(growth, team, value, before, &metrics);
             times[s] = metrics.time;
         }
         end_idle(growth, threads, idle.value[idle.count - 1]);
-        na_team_run(team, clear_phase, growth);
+        na_team_run(team, growth_clear_phase, growth);
     }
     live_times = times + idle.count;
     uint64_t before = na_memory_read().now;
@@ -365,14 +365,14 @@ static void growth_run(const na_knobs_t *knobs, na_result_t *result) {
         metrics_t metrics;
         na_bench_progress("growth: step", idle.count + s, total);
         growth->wanted = spots_of(growth, live.value[s] * MIB);
-        na_team_run(team, fill_phase, growth);
+        na_team_run(team, growth_fill_phase, growth);
         snprintf(name, sizeof name, "%" PRIu64 " MiB live", live.value[s]);
-        add_metrics(result, name, repetitions, &metrics);
-        measure(growth, team, value, before, &metrics);
+        add_step_metrics(result, name, repetitions, &metrics);
+        measure_step(growth, team, value, before, &metrics);
         live_times[s] = metrics.time;
     }
     na_bench_progress("growth: step", 1, 1);
-    na_team_run(team, clear_phase, growth);
+    na_team_run(team, growth_clear_phase, growth);
     na_team_stop(team);
     add_growth(result, "growth with idle threads", times, idle.count);
     add_growth(result, "growth with live bytes", live_times, live.count);

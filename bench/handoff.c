@@ -99,7 +99,7 @@ static void await(const uint64_t *word, uint64_t least) {
     }
 }
 
-static void produce(const handoff_t *handoff, uint64_t p) {
+static void produce_blocks(const handoff_t *handoff, uint64_t p) {
     producer_t *self = &handoff->producer[p];
     const taken_t *taken = &handoff->taken[p * handoff->consumers];
     uint64_t batch = handoff->batch, object = 0, slot = 0;
@@ -138,7 +138,7 @@ static void consume_batch(const handoff_t *handoff, consumer_t *self, producer_t
     if (handoff->mode == PLAIN) self->own_count = batch;
 }
 
-static void consume(const handoff_t *handoff, uint64_t c) {
+static void consume_blocks(const handoff_t *handoff, uint64_t c) {
     consumer_t *self = &handoff->consumer[c];
     for (uint64_t k = c; k < handoff->batches; k += handoff->consumers) {
         for (uint64_t p = 0; p < handoff->producers; p++) {
@@ -156,12 +156,12 @@ static void consume(const handoff_t *handoff, uint64_t c) {
 
 static void produce_phase(void *argument, unsigned worker) {
     const handoff_t *handoff = argument;
-    if (worker < handoff->producers) produce(handoff, worker);
+    if (worker < handoff->producers) produce_blocks(handoff, worker);
 }
 
 static void consume_phase(void *argument, unsigned worker) {
     const handoff_t *handoff = argument;
-    if (worker >= handoff->producers) consume(handoff, worker - handoff->producers);
+    if (worker >= handoff->producers) consume_blocks(handoff, worker - handoff->producers);
 }
 
 static void both_phase(void *argument, unsigned worker) {
@@ -173,8 +173,8 @@ typedef struct metrics {
     na_metric_t *time, *rate, *producer, *consumer, *left;
 } metrics_t;
 
-static void add_metrics(na_result_t *result, const handoff_t *handoff, size_t repetitions,
-                        metrics_t *metrics) {
+static void add_handoff_metrics(na_result_t *result, const handoff_t *handoff, size_t repetitions,
+                                metrics_t *metrics) {
     char name[64];
     const char *mode = mode_names[handoff->mode];
     unsigned long long batch = (unsigned long long)handoff->batch;
@@ -213,7 +213,7 @@ static void add_rates(const handoff_t *handoff, const na_team_t *team, const met
     }
 }
 
-static void repetition(handoff_t *handoff, na_team_t *team, const metrics_t *metrics) {
+static void handoff_repetition(handoff_t *handoff, na_team_t *team, const metrics_t *metrics) {
     double elapsed, objects = (double)(handoff->producers * handoff->batches * handoff->batch);
     for (uint64_t p = 0; p < handoff->producers; p++)
         handoff->producer[p].published = 0;
@@ -317,11 +317,11 @@ static void handoff_run(const na_knobs_t *knobs, na_result_t *result) {
             handoff.batches = batches_of(value, handoff.batch);
             handoff.window = value[K_WINDOW].number;
             if (mode == SLEEP || handoff.window > handoff.batches) handoff.window = handoff.batches;
-            add_metrics(result, &handoff, repetitions, &metrics);
+            add_handoff_metrics(result, &handoff, repetitions, &metrics);
             times[cases++] = metrics.time;
             for (size_t r = 0; r < warmup + repetitions; r++) {
                 na_bench_progress("handoff: repetition", done++, total);
-                repetition(&handoff, team, r < warmup ? NULL : &metrics);
+                handoff_repetition(&handoff, team, r < warmup ? NULL : &metrics);
             }
         }
     }

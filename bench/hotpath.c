@@ -38,7 +38,7 @@ static const na_knob_t knobs_table[K_COUNT] = {
     [K_REPETITIONS] = NA_KNOB_REPETITIONS(9),
 };
 
-static void out_of_memory(size_t size) {
+static void hotpath_out_of_memory(size_t size) {
     na_bench_fail("hotpath: malloc(%zu) gave NULL: the allocator is out of memory", size);
 }
 
@@ -46,7 +46,7 @@ static uint64_t lifo_loop(size_t size, uint64_t pairs, bool touch) {
     uint64_t begin = na_bench_now();
     for (uint64_t i = pairs; i != 0; i--) {
         void *block = malloc(size);
-        if (block == NULL) out_of_memory(size);
+        if (block == NULL) hotpath_out_of_memory(size);
         na_bench_touch(block, touch);
         free(block);
     }
@@ -59,7 +59,7 @@ static uint64_t batch_loop(size_t size, uint64_t rounds, size_t batch, bool newe
     for (uint64_t r = rounds; r != 0; r--) {
         for (size_t i = 0; i < batch; i++) {
             void *block = malloc(size);
-            if (block == NULL) out_of_memory(size);
+            if (block == NULL) hotpath_out_of_memory(size);
             na_bench_touch(block, touch);
             blocks[i] = block;
         }

@@ -63,7 +63,7 @@ typedef struct large {
 } large_t;
 
 /* Even over the powers of two between min and max, then even within one. */
-static size_t draw_size(const large_t *large, na_prng_t *prng) {
+static size_t draw_large_size(const large_t *large, na_prng_t *prng) {
     unsigned low = 63 - (unsigned)__builtin_clzll(large->min);
     unsigned high = 63 - (unsigned)__builtin_clzll(large->max);
     /* A range that ends at a power of two has nothing above it but that one size. */
@@ -82,7 +82,7 @@ static void large_phase(void *argument, unsigned worker) {
     self->calling = self->touching = self->touched = 0;
     for (uint64_t i = 0; i < large->objects; i++) {
         object_t *object = &self->object[i];
-        object->size = draw_size(large, &self->prng);
+        object->size = draw_large_size(large, &self->prng);
         uint64_t begin = na_bench_now();
         for (; oldest < i && self->live + object->size > large->live; oldest++) {
             self->live -= self->object[oldest].size;

@@ -91,7 +91,7 @@ typedef struct larson {
     bool sized, touch;
 } larson_t;
 
-static void out_of_memory(size_t size) {
+static void larson_out_of_memory(size_t size) {
     na_bench_fail("larson: no object of %zu bytes: the allocator is out of memory", size);
 }
 
@@ -110,7 +110,7 @@ static inline __attribute__((always_inline)) void replace(const larson_t *larson
             free(slot->block);
             slot->block = malloc(size);
         }
-        if (slot->block == NULL) out_of_memory(size);
+        if (slot->block == NULL) larson_out_of_memory(size);
         slot->size = size;
         na_bench_touch(slot->block, larson->touch);
     }
@@ -241,7 +241,7 @@ static void larson_run(const na_knobs_t *knobs, na_result_t *result) {
             slot_t *slot = &lane->slots[at];
             slot->size = na_sizes_draw(&sizes, &filler);
             slot->block = larson.allocate(slot->size);
-            if (slot->block == NULL) out_of_memory(slot->size);
+            if (slot->block == NULL) larson_out_of_memory(slot->size);
             na_bench_touch(slot->block, larson.touch);
         }
     }

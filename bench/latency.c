@@ -100,7 +100,7 @@ static void calibrate_phase(void *argument, unsigned worker) {
     self->timer = (uint64_t)na_histogram_quantile(histogram, 0.5);
 }
 
-static void churn_phase(void *argument, unsigned worker) {
+static void latency_churn_phase(void *argument, unsigned worker) {
     const latency_t *latency = argument;
     caller_t *self = &latency->caller[worker];
     na_prng_t prng = self->prng;
@@ -165,8 +165,8 @@ static na_metric_t *add_metric(na_result_t *result, unsigned timed, const char *
                             timed == NOTHING ? NA_DETAIL : NA_HEADLINE, repetitions);
 }
 
-static void add_samples(const latency_t *latency, unsigned threads, unsigned timed, double tick,
-                        na_histogram_t *sum, const metrics_t *metrics) {
+static void add_latency_samples(const latency_t *latency, unsigned threads, unsigned timed,
+                                double tick, na_histogram_t *sum, const metrics_t *metrics) {
     memset(sum, 0, sizeof *sum);
     for (unsigned i = 0; i < threads; i++)
         na_histogram_merge(sum, &latency->caller[i].histogram[timed]);
@@ -214,12 +214,12 @@ static void latency_run(const na_knobs_t *knobs, na_result_t *result) {
         na_metric_add(metrics.timer, (double)latency.caller[i].timer / tick);
     for (size_t r = 0; r < warmup + repetitions; r++) {
         na_bench_progress("latency: repetition", r, warmup + repetitions);
-        uint64_t elapsed = na_team_run(team, churn_phase, &latency);
+        uint64_t elapsed = na_team_run(team, latency_churn_phase, &latency);
         if (r < warmup) continue;
         na_rates_add(&metrics.rates, team, elapsed, (double)latency.objects);
         na_team_run(team, nothing_phase, &latency);
         for (unsigned timed = 0; timed < TIMED; timed++)
-            add_samples(&latency, threads, timed, tick, sum, &metrics);
+            add_latency_samples(&latency, threads, timed, tick, sum, &metrics);
     }
     na_bench_progress("latency: repetition", 1, 1);
     na_team_stop(team);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Without stdio: its buffers would come from the allocator under test. */
-static bool read_text(const char *path, char *out, size_t size) {
+static bool read_limit_file(const char *path, char *out, size_t size) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return false;
     size_t length = 0;
@@ -21,9 +21,9 @@ static bool read_text(const char *path, char *out, size_t size) {
     return length != 0;
 }
 
-static bool read_bytes(const char *path, uint64_t *out) {
+static bool read_limit_bytes(const char *path, uint64_t *out) {
     char text[64];
-    if (!read_text(path, text, sizeof text)) return false;
+    if (!read_limit_file(path, text, sizeof text)) return false;
     text[strcspn(text, "\n")] = '\0';
     return na_knobs_number(text, 0, UINT64_MAX, out); /* "max" is no number: no limit */
 }
@@ -38,7 +38,7 @@ static uint64_t group_room(void) {
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         uint64_t limit, used;
-        if (read_bytes(pairs[i][0], &limit) && read_bytes(pairs[i][1], &used))
+        if (read_limit_bytes(pairs[i][0], &limit) && read_limit_bytes(pairs[i][1], &used))
             return limit > used ? limit - used : 0;
     }
     return UINT64_MAX;
@@ -47,7 +47,7 @@ static uint64_t group_room(void) {
 uint64_t na_limits_memory(void) {
     static char text[8192];
     uint64_t room = group_room();
-    if (read_text("/proc/meminfo", text, sizeof text)) {
+    if (read_limit_file("/proc/meminfo", text, sizeof text)) {
         const char *at = strstr(text, "MemAvailable:");
         if (at == NULL) at = strstr(text, "MemTotal:");
         uint64_t available =
@@ -69,9 +69,10 @@ uint64_t na_limits_threads(void) {
                                          "/sys/fs/cgroup/pids.max"};
     uint64_t room = UINT64_MAX, limit, used;
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
-        if (read_bytes(limits[i], &limit) && limit < room) room = limit;
-    if (read_bytes("/sys/fs/cgroup/pids.max", &limit) &&
-        read_bytes("/sys/fs/cgroup/pids.current", &used) && (limit < used || room > limit - used))
+        if (read_limit_bytes(limits[i], &limit) && limit < room) room = limit;
+    if (read_limit_bytes("/sys/fs/cgroup/pids.max", &limit) &&
+        read_limit_bytes("/sys/fs/cgroup/pids.current", &used) &&
+        (limit < used || room > limit - used))
         room = limit > used ? limit - used : 0;
     struct rlimit processes; /* of all processes of the user; not of a privileged one */
     if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &processes) == 0 &&

@@ -56,7 +56,7 @@ typedef struct linework {
     size_t size, chunks;
 } linework_t;
 
-static void *allocate(const linework_t *work, size_t size) {
+static void *allocate_line_block(const linework_t *work, size_t size) {
     void *block = malloc(size);
     if (block == NULL)
         na_bench_fail("%s: malloc(%zu) gave NULL: the allocator is out of memory", work->name,
@@ -68,7 +68,7 @@ static void warm_phase(void *argument, unsigned number) {
     const linework_t *work = argument;
     void **chunk = work->worker[number].chunk;
     for (size_t i = 0; i < work->chunks; i++) {
-        chunk[i] = allocate(work, CHUNK_SIZE);
+        chunk[i] = allocate_line_block(work, CHUNK_SIZE);
         na_bench_touch(chunk[i], true);
     }
     for (size_t i = 0; i < work->chunks; i++)
@@ -91,7 +91,7 @@ static void work_phase(void *argument, unsigned number) {
         self->passed = NULL;
     }
     for (uint64_t i = work->iterations; i != 0; i--) {
-        unsigned char *block = allocate(work, work->size);
+        unsigned char *block = allocate_line_block(work, work->size);
         read_write(self->place != NULL ? self->place : block, work->size, work->cache_rw);
         free(block);
     }
@@ -157,7 +157,7 @@ void na_linework_run(const char *name, bool pass, const na_knobs_t *knobs, na_re
             size_t arm = (a + r) % ARM_COUNT;
             for (unsigned i = 0; i < threads; i++) {
                 worker_t *worker = &work.worker[i];
-                worker->passed = pass ? allocate(&work, work.size) : NULL;
+                worker->passed = pass ? allocate_line_block(&work, work.size) : NULL;
                 worker->place = places[arm].memory == NULL
                                     ? NULL
                                     : places[arm].memory + i * places[arm].distance;

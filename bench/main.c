@@ -9,12 +9,12 @@
 
 typedef enum output { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_TSV } output_t;
 
-static void list(FILE *out) {
+static void list_benchmarks(FILE *out) {
     for (size_t i = 0; i < na_bench_count; i++)
         fprintf(out, "  %-12s %s\n", na_benches[i]->name, na_benches[i]->summary);
 }
 
-static void help(void) {
+static void main_help(void) {
     puts("numalloc-bench measures the malloc that it is run with.\n\n"
          "  numalloc-bench list                     the benchmarks\n"
          "  numalloc-bench BENCHMARK [knobs]        run one\n"
@@ -24,7 +24,7 @@ static void help(void) {
          "  numalloc-bench replay FILE.nprof        play back what a program did\n\n"
          "It links no allocator: LD_PRELOAD=libnumalloc.so numalloc-bench churn\n\n"
          "Benchmarks:");
-    list(stdout);
+    list_benchmarks(stdout);
 }
 
 static void bench_help(const na_bench_t *bench) {
@@ -36,7 +36,7 @@ static void bench_help(const na_bench_t *bench) {
          "  --tsv                          print medians as tab-separated lines");
 }
 
-static int usage_error(const char *bench, const char *error) {
+static int bench_usage_error(const char *bench, const char *error) {
     fprintf(stderr, "numalloc-bench: %s; see numalloc-bench %s%s--help\n", error, bench,
             *bench ? " " : "");
     return 2;
@@ -54,7 +54,7 @@ static bool take_operand(const na_bench_t *bench, na_knobs_t *knobs, const char 
     return false;
 }
 
-static int run(const na_bench_t *bench, int argc, char **argv) {
+static int run_benchmark(const na_bench_t *bench, int argc, char **argv) {
     na_knobs_t knobs;
     char error[256];
     output_t output = OUTPUT_TABLE;
@@ -66,7 +66,7 @@ static int run(const na_bench_t *bench, int argc, char **argv) {
             return 0;
         }
         if (na_knobs_take(&knobs, argc, argv, &i, error, sizeof error, &unknown)) continue;
-        if (!unknown) return usage_error(bench->name, error);
+        if (!unknown) return bench_usage_error(bench->name, error);
         if (strcmp(argv[i], "--json") == 0)
             output = OUTPUT_JSON;
         else if (strcmp(argv[i], "--tsv") == 0)
@@ -74,11 +74,11 @@ static int run(const na_bench_t *bench, int argc, char **argv) {
         else if (strcmp(argv[i], "--details") == 0)
             details = true;
         else if (!take_operand(bench, &knobs, argv[i]))
-            return usage_error(bench->name, error);
+            return bench_usage_error(bench->name, error);
         i++;
     }
     if (bench->settle != NULL && !bench->settle(&knobs, error, sizeof error))
-        return usage_error(bench->name, error);
+        return bench_usage_error(bench->name, error);
 
     if (output == OUTPUT_TSV) /* read by `compare`, which shows a line of its own */
         na_bench_progress_off();
@@ -116,15 +116,15 @@ int main(int argc, char **argv) {
     /* A buffer of our own: that of stdio would come from the allocator under test. */
     static char buffer[16384];
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
-    if (argc < 2) return usage_error("", "name a benchmark, or 'list', or 'compare'");
+    if (argc < 2) return bench_usage_error("", "name a benchmark, or 'list', or 'compare'");
     const char *command = argv[1];
     if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {
-        help();
+        main_help();
         return 0;
     }
     if (strcmp(command, "list") == 0) {
-        if (argc > 2) return usage_error("", "'list' takes no arguments");
-        list(stdout);
+        if (argc > 2) return bench_usage_error("", "'list' takes no arguments");
+        list_benchmarks(stdout);
         return 0;
     }
     if (strcmp(command, "compare") == 0) return na_compare(argc - 2, argv + 2);
@@ -134,5 +134,5 @@ int main(int argc, char **argv) {
                 command);
         return 2;
     }
-    return run(bench, argc - 2, argv + 2);
+    return run_benchmark(bench, argc - 2, argv + 2);
 }

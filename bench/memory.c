@@ -116,7 +116,7 @@ typedef struct memory {
  */
 
 /* The caller is alone: every other worker is parked or done. */
-static void take(memory_t *memory) {
+static void take_snapshot(memory_t *memory) {
     if (memory->taken == memory->room)
         na_bench_fail("memory: more than %zu snapshots", memory->room);
     snapshot_t *snapshot = &memory->snapshot[memory->taken++];
@@ -139,7 +139,7 @@ static bool closed(memory_t *memory) {
  * come before the snapshot, whenever a worker is stopped by the kernel. After counting itself out a
  * worker looks again: one that leaves has seen the gate open since, so that whoever closes it
  * afterwards no longer counts that worker as parked. */
-static void gate(memory_t *memory) {
+static void pass_gate(memory_t *memory) {
     while (closed(memory)) {
         __atomic_add_fetch(&memory->parked, 1, __ATOMIC_SEQ_CST);
         while (closed(memory))
@@ -149,7 +149,7 @@ static void gate(memory_t *memory) {
 }
 
 static void wait_turn(memory_t *memory) {
-    gate(memory);
+    pass_gate(memory);
     sched_yield();
 }
 
@@ -168,25 +168,25 @@ static void count_call(memory_t *memory) {
     while (__atomic_load_n(&memory->parked, __ATOMIC_SEQ_CST) + 1 !=
            __atomic_load_n(&memory->running, __ATOMIC_SEQ_CST))
         sched_yield();
-    take(memory);
+    take_snapshot(memory);
     __atomic_store_n(&memory->due, calls + memory->every, __ATOMIC_SEQ_CST);
 }
 
 /* ---- Producers and consumers ------------------------------------------------------------------
  */
 
-static uint64_t load(const uint64_t *counter) {
+static uint64_t load_counter(const uint64_t *counter) {
     return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
 }
 
 static void produce_round(memory_t *memory, buffer_t *buffer, account_t *account) {
     uint64_t from = buffer->produced, to = from + memory->round;
     if (to > memory->objects) to = memory->objects;
-    while (from - load(&buffer->consumed) > memory->free_start + memory->round)
+    while (from - load_counter(&buffer->consumed) > memory->free_start + memory->round)
         wait_turn(memory);
     for (uint64_t at = from; at < to; at++) {
         size_t size = buffer->bytes[at];
-        gate(memory);
+        pass_gate(memory);
         void *block = malloc(size);
         if (block == NULL)
             na_bench_fail("memory: malloc(%zu) gave NULL: the allocator is out of memory", size);
@@ -201,7 +201,7 @@ static void produce_round(memory_t *memory, buffer_t *buffer, account_t *account
     __atomic_store_n(&buffer->produced, to, __ATOMIC_RELEASE);
 }
 
-static void produce(memory_t *memory, unsigned producer, account_t *account) {
+static void produce_buffers(memory_t *memory, unsigned producer, account_t *account) {
     buffer_t *buffers = memory->buffer + (size_t)producer * memory->consumers;
     for (uint64_t done = 0; done < memory->objects; done += memory->round)
         for (unsigned i = 0; i < memory->consumers; i++)
@@ -210,13 +210,13 @@ static void produce(memory_t *memory, unsigned producer, account_t *account) {
 
 /* How many objects may be freed now: a round, or less at the end, or none. */
 static uint64_t may_consume(const memory_t *memory, const buffer_t *buffer) {
-    uint64_t produced = load(&buffer->produced), live = produced - buffer->consumed;
+    uint64_t produced = load_counter(&buffer->produced), live = produced - buffer->consumed;
     if (produced < memory->objects && (produced < memory->free_start || live < memory->free_start))
         return 0;
     return live < memory->round ? live : memory->round;
 }
 
-static void consume(memory_t *memory, buffer_t *buffer, account_t *account) {
+static void consume_buffer(memory_t *memory, buffer_t *buffer, account_t *account) {
     while (buffer->consumed < memory->objects) {
         uint64_t count = may_consume(memory, buffer);
         if (count == 0) {
@@ -225,7 +225,7 @@ static void consume(memory_t *memory, buffer_t *buffer, account_t *account) {
         }
         uint64_t from = buffer->consumed;
         for (uint64_t at = from; at < from + count; at++) {
-            gate(memory);
+            pass_gate(memory);
             account->bytes -= buffer->bytes[at];
             free(buffer->block[at]);
             count_call(memory);
@@ -238,10 +238,10 @@ static void memory_phase(void *argument, unsigned worker) {
     memory_t *memory = argument;
     account_t *account = &memory->account[worker];
     if (worker < memory->producers)
-        produce(memory, worker, account);
+        produce_buffers(memory, worker, account);
     else
-        consume(memory, &memory->buffer[worker - memory->producers], account);
-    gate(memory);
+        consume_buffer(memory, &memory->buffer[worker - memory->producers], account);
+    pass_gate(memory);
     __atomic_sub_fetch(&memory->running, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -255,7 +255,7 @@ static void arrive_phase(void *argument, unsigned worker) {
  */
 
 /* What the allocator has of it: 0 where it has less than there was before. */
-static double grown(uint64_t now, uint64_t before) {
+static double grown_by(uint64_t now, uint64_t before) {
     return now > before ? (double)(now - before) : 0.0;
 }
 
@@ -295,40 +295,40 @@ static memory_metrics_t make_metrics(na_result_t *result, size_t n, size_t snaps
 }
 
 /* One repetition's snapshots; the series metrics get those of the last repetition. */
-static void report(const snapshot_t *first, size_t count, const na_footprint_t *before,
-                   memory_metrics_t *metrics, bool last) {
+static void report_snapshots(const snapshot_t *first, size_t count, const na_footprint_t *before,
+                             memory_metrics_t *metrics, bool last) {
     const double mib = 1024.0 * 1024.0;
     const snapshot_t *peak = first;
     double requested = 0, writable = 0, mapped = 0;
     for (size_t i = 0; i < count; i++) {
         const snapshot_t *at = &first[i];
-        double now_mapped = grown(at->found.mapped, before->mapped);
+        double now_mapped = grown_by(at->found.mapped, before->mapped);
         if (at->requested > peak->requested) peak = at;
         if (now_mapped > mapped) mapped = now_mapped;
         requested += (double)at->requested;
-        writable += grown(at->found.writable, before->writable);
+        writable += grown_by(at->found.writable, before->writable);
         if (!last) continue;
         na_metric_add(metrics->series[0], (double)at->requested / mib);
-        na_metric_add(metrics->series[1], grown(at->found.writable, before->writable) / mib);
+        na_metric_add(metrics->series[1], grown_by(at->found.writable, before->writable) / mib);
         na_metric_add(metrics->series[2], now_mapped / mib);
-        na_metric_add(metrics->series[3], grown(at->found.resident, before->resident) / mib);
+        na_metric_add(metrics->series[3], grown_by(at->found.resident, before->resident) / mib);
     }
     const snapshot_t *end = &first[count - 1];
     double top = (double)peak->requested;
     if (top > 0)
-        na_metric_add(metrics->per_request, grown(peak->found.resident, before->resident) / top);
+        na_metric_add(metrics->per_request, grown_by(peak->found.resident, before->resident) / top);
     na_metric_add(metrics->writable,
-                  overhead_percent(grown(peak->found.writable, before->writable), top));
+                  overhead_percent(grown_by(peak->found.writable, before->writable), top));
     na_metric_add(metrics->resident,
-                  overhead_percent(grown(peak->found.resident, before->resident), top));
+                  overhead_percent(grown_by(peak->found.resident, before->resident), top));
     na_metric_add(metrics->mean, overhead_percent(writable, requested));
-    na_metric_add(metrics->kept_writable, grown(end->found.writable, before->writable) / mib);
-    na_metric_add(metrics->kept_resident, grown(end->found.resident, before->resident) / mib);
+    na_metric_add(metrics->kept_writable, grown_by(end->found.writable, before->writable) / mib);
+    na_metric_add(metrics->kept_resident, grown_by(end->found.resident, before->resident) / mib);
     na_metric_add(metrics->requested, top / mib);
     na_metric_add(metrics->mapped, mapped / mib);
 }
 
-static void write_text(int file, const char *text, size_t length, const char *path) {
+static void write_file_text(int file, const char *text, size_t length, const char *path) {
     while (length != 0) {
         ssize_t done = write(file, text, length);
         if (done < 0 && errno == EINTR) continue;
@@ -344,7 +344,7 @@ static void write_series(const memory_t *memory, const na_footprint_t *before, c
     char line[192];
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file < 0) na_bench_fail("memory: cannot write %s: %s", path, strerror(errno));
-    write_text(file, title, sizeof title - 1, path);
+    write_file_text(file, title, sizeof title - 1, path);
     for (size_t i = 0; i <= memory->taken; i++) {
         snapshot_t at = {.found = *before};
         if (i != 0) at = memory->snapshot[i - 1];
@@ -353,7 +353,7 @@ static void write_series(const memory_t *memory, const na_footprint_t *before, c
                      (unsigned long long)at.repetition, (unsigned long long)at.calls,
                      (unsigned long long)at.requested, (unsigned long long)at.found.writable,
                      (unsigned long long)at.found.mapped, (unsigned long long)at.found.resident);
-        write_text(file, line, (size_t)length, path);
+        write_file_text(file, line, (size_t)length, path);
     }
     if (close(file) != 0) na_bench_fail("memory: cannot write %s: %s", path, strerror(errno));
 }
@@ -444,12 +444,12 @@ static void memory_run(const na_knobs_t *knobs, na_result_t *result) {
         for (unsigned i = 0; i < buffers; i++)
             memory.buffer[i].produced = memory.buffer[i].consumed = 0;
         size_t first = memory.taken;
-        take(&memory);
+        take_snapshot(&memory);
         uint64_t elapsed = na_team_run(team, memory_phase, &memory);
-        take(&memory);
+        take_snapshot(&memory);
         if (r < warmup) continue;
-        report(&memory.snapshot[first], memory.taken - first, &before, &metrics,
-               r + 1 == warmup + repetitions);
+        report_snapshots(&memory.snapshot[first], memory.taken - first, &before, &metrics,
+                         r + 1 == warmup + repetitions);
         na_metric_add(rate, 1e3 * (double)memory.calls / (double)(elapsed == 0 ? 1 : elapsed));
     }
     na_bench_progress("memory: repetition", 1, 1);

@@ -214,7 +214,7 @@ static void touch_block(const middle_case_t *what, void *block, size_t from, siz
         na_work_touch_pages(block, from, to);
 }
 
-static void *take_block(const middle_case_t *what) {
+static void *take_middle_block(const middle_case_t *what) {
     void *block = what->zeroed ? calloc(1, what->size) : malloc(what->size);
     if (__builtin_expect(block == NULL, 0))
         na_work_no_memory("middle", what->zeroed ? "calloc" : "malloc", what->size);
@@ -222,15 +222,15 @@ static void *take_block(const middle_case_t *what) {
     return block;
 }
 
-static void fill_phase(void *argument, unsigned worker) {
+static void middle_fill_phase(void *argument, unsigned worker) {
     middle_t *middle = argument;
     holder_t *self = &middle->holder[worker];
     if (middle->what.order == HANDED || middle->what.order == GROWTH) return;
     for (uint32_t i = 0; i < middle->what.live; i++)
-        self->spot[i] = take_block(&middle->what);
+        self->spot[i] = take_middle_block(&middle->what);
 }
 
-static void empty_phase(void *argument, unsigned worker) {
+static void middle_empty_phase(void *argument, unsigned worker) {
     middle_t *middle = argument;
     holder_t *self = &middle->holder[worker];
     if (middle->what.order == HANDED || middle->what.order == GROWTH) return;
@@ -242,7 +242,7 @@ static void run_fifo(const middle_t *middle, holder_t *self) {
     uint32_t oldest = 0;
     for (uint64_t i = 0; i < middle->operations; i++) {
         free(self->spot[oldest]);
-        self->spot[oldest] = take_block(&middle->what);
+        self->spot[oldest] = take_middle_block(&middle->what);
         if (++oldest == middle->what.live) oldest = 0;
     }
     self->operations = middle->operations;
@@ -252,7 +252,7 @@ static void run_random(const middle_t *middle, holder_t *self) {
     for (uint64_t i = 0; i < middle->operations; i++) {
         uint64_t at = na_prng_scale(na_prng_next(&self->prng), middle->what.live);
         free(self->spot[at]);
-        self->spot[at] = take_block(&middle->what);
+        self->spot[at] = take_middle_block(&middle->what);
     }
     self->operations = middle->operations;
 }
@@ -263,7 +263,7 @@ static void run_lifo(const middle_t *middle, holder_t *self) {
         for (uint32_t i = middle->what.live; i-- > 0;)
             free(self->spot[i]);
         for (uint32_t i = 0; i < middle->what.live; i++)
-            self->spot[i] = take_block(&middle->what);
+            self->spot[i] = take_middle_block(&middle->what);
         self->operations += middle->what.live;
     }
 }
@@ -288,7 +288,7 @@ static void run_handed(const middle_t *middle, unsigned worker) {
     void *block = NULL;
     while (given < count || freed < count) {
         bool moved = false;
-        if (given < count && block == NULL) block = take_block(&middle->what);
+        if (given < count && block == NULL) block = take_middle_block(&middle->what);
         if (block != NULL && __atomic_load_n(&next->inbox[out], __ATOMIC_ACQUIRE) == NULL) {
             __atomic_store_n(&next->inbox[out], block, __ATOMIC_RELEASE);
             if (++out == middle->what.live) out = 0;
@@ -337,7 +337,7 @@ static void run_growth(const middle_t *middle, holder_t *self) {
     } while (self->operations < middle->operations);
 }
 
-static void timed_phase(void *argument, unsigned worker) {
+static void middle_timed_phase(void *argument, unsigned worker) {
     middle_t *middle = argument;
     holder_t *self = &middle->holder[worker];
     switch (middle->what.order) {
@@ -405,14 +405,14 @@ static void middle_run(const na_knobs_t *knobs, na_result_t *result) {
             middle.operations = operations_of(&middle.what, value[K_SHARE].number);
             for (unsigned t = 0; t < threads; t++) /* the same spots in each repetition */
                 middle.holder[t].prng = na_prng_make(value[K_SEED].number, 1 + t);
-            na_team_run(team, fill_phase, &middle);
-            double elapsed = (double)na_team_run(team, timed_phase, &middle);
+            na_team_run(team, middle_fill_phase, &middle);
+            double elapsed = (double)na_team_run(team, middle_timed_phase, &middle);
             double own = 0, operations = 0;
             for (unsigned t = 0; t < threads; t++) {
                 own += (double)na_team_elapsed(team, t);
                 operations += (double)middle.holder[t].operations;
             }
-            na_team_run(team, empty_phase, &middle);
+            na_team_run(team, middle_empty_phase, &middle);
             if (r >= warmup)
                 na_metric_add(times[i], na_team_time(threads, own, elapsed) / operations);
         }

@@ -74,14 +74,14 @@ typedef struct numa {
     cpu_set_t cpus; /* that the process may use */
 } numa_t;
 
-static unsigned char *allocate(size_t size) {
+static unsigned char *allocate_touched(size_t size) {
     unsigned char *block = malloc(size);
     if (block == NULL)
         na_bench_fail("numa: malloc(%zu) gave NULL: the allocator is out of memory", size);
     return block;
 }
 
-static size_t draw_size(const numa_t *numa, na_prng_t *prng) {
+static size_t draw_numa_size(const numa_t *numa, na_prng_t *prng) {
     return (size_t)1 << (numa->min_log2 + na_prng_scale(na_prng_next(prng), numa->powers));
 }
 
@@ -92,12 +92,12 @@ static void access_block(volatile unsigned char *block, size_t size, size_t stri
             block[at] = (unsigned char)(block[at] + 1);
 }
 
-static void timed_phase(void *argument, unsigned number) {
+static void numa_timed_phase(void *argument, unsigned number) {
     const numa_t *numa = argument;
     na_prng_t prng = na_prng_make(numa->seed, 1 + number);
     for (uint64_t round = numa->rounds; round != 0; round--) {
-        size_t size = draw_size(numa, &prng);
-        unsigned char *block = allocate(size);
+        size_t size = draw_numa_size(numa, &prng);
+        unsigned char *block = allocate_touched(size);
         na_bench_use(block);
         access_block(block, size, numa->stride, numa->passes);
         free(block);
@@ -129,8 +129,8 @@ static void placement_phase(void *argument, unsigned number) {
     bool moved = false;
     for (uint64_t round = numa->rounds; round != 0; round--) {
         if (numa->repin && round == (numa->rounds + 1) / 2) moved = move_to_another_node(numa);
-        size_t size = draw_size(numa, &prng);
-        unsigned char *block = allocate(size);
+        size_t size = draw_numa_size(numa, &prng);
+        unsigned char *block = allocate_touched(size);
         na_placement_t here = {0};
         access_block(block, size, numa->stride, 1);
         unsigned node = na_placement_node();
@@ -219,7 +219,7 @@ static void numa_run(const na_knobs_t *knobs, na_result_t *result) {
     size_t total = warmup + repetitions + (numa.passes != 0);
     for (size_t r = 0; r < warmup + repetitions; r++) {
         na_bench_progress("numa: repetition", r, total);
-        uint64_t elapsed = na_team_run(team, timed_phase, &numa);
+        uint64_t elapsed = na_team_run(team, numa_timed_phase, &numa);
         if (r < warmup) continue;
         na_metric_add(time, (double)elapsed / 1e6);
         na_rates_add(&rates, team, elapsed, 1e3 * (double)numa.rounds);

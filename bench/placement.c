@@ -14,7 +14,7 @@ unsigned na_placement_node(void) {
 }
 
 /* A kernel without NUMA has no move_pages; then there is one node, and everything is on it. */
-static long ask(size_t count, void **pages, int *nodes) {
+static long ask_nodes(size_t count, void **pages, int *nodes) {
     if (syscall(SYS_move_pages, 0, count, pages, NULL, nodes, 0) == 0) return 0;
     if (errno == ENOSYS && access("/sys/devices/system/node/node1", F_OK) != 0) {
         for (size_t i = 0; i < count; i++)
@@ -49,7 +49,7 @@ void na_placement_count(const void *block, size_t size, size_t stride, unsigned 
             }
             from = to;
         }
-        long error = count == 0 ? 0 : ask(count, pages, nodes);
+        long error = count == 0 ? 0 : ask_nodes(count, pages, nodes);
         for (size_t i = 0; i < count; i++) {
             if (error != 0 || nodes[i] < 0)
                 sum->unknown += accesses[i];

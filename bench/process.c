@@ -27,7 +27,7 @@ typedef struct object_search {
     na_allocator_id_t *id;
 } object_search_t;
 
-static void read_build_id(na_allocator_id_t *id, const unsigned char *notes, size_t size) {
+static void take_build_id(na_allocator_id_t *id, const unsigned char *notes, size_t size) {
     for (size_t at = 0; at + sizeof(ElfW(Nhdr)) <= size;) {
         ElfW(Nhdr) note;
         memcpy(&note, notes + at, sizeof note);
@@ -47,7 +47,7 @@ static void read_build_id(na_allocator_id_t *id, const unsigned char *notes, siz
     }
 }
 
-static void read_soname(na_allocator_id_t *id, uintptr_t base, const ElfW(Dyn) * dynamic) {
+static void find_soname(na_allocator_id_t *id, uintptr_t base, const ElfW(Dyn) * dynamic) {
     uintptr_t strings = 0, soname = 0;
     bool named = false;
     for (; dynamic->d_tag != DT_NULL; dynamic++) {
@@ -78,9 +78,9 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *argument) 
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
         uintptr_t address = info->dlpi_addr + header->p_vaddr;
         if (header->p_type == PT_NOTE && search->id->build_id[0] == '\0')
-            read_build_id(search->id, (const unsigned char *)address, header->p_memsz);
+            take_build_id(search->id, (const unsigned char *)address, header->p_memsz);
         if (header->p_type == PT_DYNAMIC)
-            read_soname(search->id, info->dlpi_addr, (const ElfW(Dyn) *)address);
+            find_soname(search->id, info->dlpi_addr, (const ElfW(Dyn) *)address);
     }
     return 1;
 }
@@ -111,7 +111,7 @@ void na_allocator_identify(na_allocator_id_t *id) {
  */
 
 /* Not with fopen(): its buffers would come from the allocator under test. */
-static void read_file(const char *path, char *out, size_t size) {
+static void read_system_file(const char *path, char *out, size_t size) {
     size_t length = 0;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file >= 0) {
@@ -132,11 +132,11 @@ static uint64_t field_bytes(const char *text, const char *name) {
 na_memory_t na_memory_read(void) {
     static char text[16384];
     na_memory_t memory = {0};
-    read_file("/proc/self/status", text, sizeof text);
+    read_system_file("/proc/self/status", text, sizeof text);
     memory.peak = field_bytes(text, "VmHWM:");
     memory.now = field_bytes(text, "VmRSS:");
     /* The counters behind status lag by some pages per CPU; the page tables do not. */
-    read_file("/proc/self/smaps_rollup", text, sizeof text);
+    read_system_file("/proc/self/smaps_rollup", text, sizeof text);
     uint64_t exact = field_bytes(text, "\nRss:");
     if (exact != 0) memory.now = exact;
     if (memory.peak < memory.now) memory.peak = memory.now;
@@ -148,7 +148,7 @@ void na_machine_describe(char *out, size_t size) {
     char model[64] = "unknown CPU";
     struct utsname name;
     cpu_set_t set;
-    read_file("/proc/cpuinfo", text, sizeof text);
+    read_system_file("/proc/cpuinfo", text, sizeof text);
     const char *at = strstr(text, "model name");
     if (at != NULL && (at = strchr(at, ':')) != NULL) {
         at += 1 + strspn(at + 1, " \t");

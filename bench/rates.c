@@ -22,8 +22,8 @@ static double at_least_one(uint64_t nanoseconds) {
     return nanoseconds == 0 ? 1.0 : (double)nanoseconds;
 }
 
-static void add(na_rates_t *rates, const na_team_t *team, uint64_t elapsed, double operations,
-                const uint64_t *by_thread) {
+static void add_run_rates(na_rates_t *rates, const na_team_t *team, uint64_t elapsed,
+                          double operations, const uint64_t *by_thread) {
     double low = 0, high = 0, sum = 0;
     for (unsigned i = 0; i < rates->threads; i++) {
         double mine = by_thread == NULL ? operations : (double)by_thread[i];
@@ -40,10 +40,10 @@ static void add(na_rates_t *rates, const na_team_t *team, uint64_t elapsed, doub
 }
 
 void na_rates_add(na_rates_t *rates, const na_team_t *team, uint64_t elapsed, double operations) {
-    add(rates, team, elapsed, operations, NULL);
+    add_run_rates(rates, team, elapsed, operations, NULL);
 }
 
 void na_rates_add_each(na_rates_t *rates, const na_team_t *team, uint64_t elapsed,
                        const uint64_t *operations) {
-    add(rates, team, elapsed, 0, operations);
+    add_run_rates(rates, team, elapsed, 0, operations);
 }

@@ -109,7 +109,7 @@ static uint64_t next_size(const growth_t *growth, const grower_t *self, uint64_t
     return next < growth->complete ? next : growth->complete;
 }
 
-static void grow(const growth_t *growth, grower_t *self, thing_t *thing) {
+static void grow_thing(const growth_t *growth, grower_t *self, thing_t *thing) {
     uint64_t before = thing->size, size = next_size(growth, self, before);
     unsigned char mark = (unsigned char)(before ^ (before >> 8));
     if (before != 0) thing->block[before - 1] = mark;
@@ -145,7 +145,7 @@ static void grow_phase(void *argument, unsigned worker) {
             for (uint64_t i = 0; i < width; i++) {
                 thing_t *thing = &self->thing[i];
                 if (thing->size == growth->complete) continue;
-                grow(growth, self, thing);
+                grow_thing(growth, self, thing);
                 if (thing->size < growth->complete) continue;
                 free(thing->block);
                 growing--;
@@ -202,8 +202,8 @@ typedef struct metrics {
     na_metric_t *time, *rate, *each, *moved;
 } metrics_t;
 
-static void add_metrics(na_result_t *result, kind_t kind, unsigned threads, size_t repetitions,
-                        metrics_t *metrics) {
+static void add_kind_metrics(na_result_t *result, kind_t kind, unsigned threads, size_t repetitions,
+                             metrics_t *metrics) {
     char name[64];
     metrics->time =
         na_result_metric(result, kind_names[kind], "ns/call", NA_LOWER, NA_HEADLINE, repetitions);
@@ -216,8 +216,8 @@ static void add_metrics(na_result_t *result, kind_t kind, unsigned threads, size
     metrics->moved = na_result_metric(result, name, "%", NA_LOWER, NA_DETAIL, repetitions);
 }
 
-static void add_samples(const metrics_t *metrics, const growth_t *growth, const na_team_t *team,
-                        unsigned threads, double elapsed) {
+static void add_realloc_samples(const metrics_t *metrics, const growth_t *growth,
+                                const na_team_t *team, unsigned threads, double elapsed) {
     double calls = 0, moves = 0, own = 0;
     for (unsigned i = 0; i < threads; i++) {
         double mine = (double)growth->grower[i].calls, time = (double)na_team_elapsed(team, i);
@@ -246,14 +246,14 @@ static void realloc_run(const na_knobs_t *knobs, na_result_t *result) {
     }
     unsigned from = first_kind(value), to = last_kind(value);
     for (unsigned kind = from; kind <= to; kind++)
-        add_metrics(result, (kind_t)kind, threads, repetitions, &metrics[kind]);
+        add_kind_metrics(result, (kind_t)kind, threads, repetitions, &metrics[kind]);
     na_team_t *team = na_team_start(threads, (na_pin_t)value[K_PIN].number);
     for (size_t r = 0; r < warmup + repetitions; r++) {
         na_bench_progress("realloc: repetition", r, warmup + repetitions);
         for (unsigned kind = from; kind <= to; kind++) {
             growth_t growth = growth_of(value, (kind_t)kind, growers);
             double elapsed = (double)na_team_run(team, grow_phase, &growth);
-            if (r >= warmup) add_samples(&metrics[kind], &growth, team, threads, elapsed);
+            if (r >= warmup) add_realloc_samples(&metrics[kind], &growth, team, threads, elapsed);
         }
     }
     na_bench_progress("realloc: repetition", 1, 1);

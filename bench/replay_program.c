@@ -49,8 +49,8 @@ static bool slot_holds(const slot_use_t *use) {
 }
 
 /* What is wrong with the operations of a thread, or NULL. */
-static const char *check_thread(const na_replay_program_t *program, uint32_t thread,
-                                const check_t *check) {
+static const char *check_operations(const na_replay_program_t *program, uint32_t thread,
+                                    const check_t *check) {
     const na_replay_head_t *head = program->head;
     const na_replay_unit_t *unit = &program->unit[program->thread[thread].first];
     uint64_t units = program->thread[thread].units;
@@ -118,7 +118,7 @@ static const char *check(const na_replay_program_t *program) {
         if (thread->first != next || thread->units > head->units - next)
             wrong = "threads that overlap";
         else
-            wrong = check_thread(program, t, &check);
+            wrong = check_operations(program, t, &check);
         next += thread->units;
     }
     if (wrong == NULL && next != head->units) wrong = "operations of no thread";

@@ -264,7 +264,7 @@ typedef struct drawing {
     void *to;
 } drawing_t;
 
-static uint32_t draw(drawing_t *d, uint64_t bound) {
+static uint32_t draw_below(drawing_t *d, uint64_t bound) {
     return (uint32_t)na_prng_scale(na_prng_next(&d->prng), bound);
 }
 
@@ -272,9 +272,9 @@ static uint64_t draw_range(drawing_t *d, uint64_t least, uint64_t most) {
     uint32_t octaves = 1;
     while (least << octaves <= most)
         octaves++;
-    uint64_t low = least << draw(d, octaves), high = 2 * low - 1;
+    uint64_t low = least << draw_below(d, octaves), high = 2 * low - 1;
     if (high > most) high = most;
-    return low + draw(d, high - low + 1);
+    return low + draw_below(d, high - low + 1);
 }
 
 /* When its time comes again; later than the last allocation: never. */
@@ -306,9 +306,9 @@ static void pass(drawing_t *d, uint32_t now) {
     }
 }
 
-static void make(drawing_t *d, uint32_t now, uint32_t shares) {
+static void make_block(drawing_t *d, uint32_t now, uint32_t shares) {
     const na_shape_t *shape = d->shape;
-    uint32_t at = draw(d, shares);
+    uint32_t at = draw_below(d, shares);
     uint8_t which = 0;
     while (at >= shape->group[which].share)
         at -= shape->group[which++].share;
@@ -317,9 +317,9 @@ static void make(drawing_t *d, uint32_t now, uint32_t shares) {
     if (group->drift != 0) size += size * (group->drift - 1u) * now / shape->allocations;
     block_t *block = &d->block[now];
     *block = (block_t){.size = (uint32_t)size, .group = which, .grows = group->grows};
-    if (group->makers != 0) block->maker = (uint8_t)(group->from + draw(d, group->makers));
+    if (group->makers != 0) block->maker = (uint8_t)(group->from + draw_below(d, group->makers));
     block->taker = block->maker;
-    if (group->takers != 0) block->taker = (uint8_t)(group->to + draw(d, group->takers));
+    if (group->takers != 0) block->taker = (uint8_t)(group->to + draw_below(d, group->takers));
     d->event(d->to, &(na_shape_event_t){group->kind, block->maker, now, block->size});
     set_due(d, now, now);
 }
@@ -339,7 +339,7 @@ void na_shape_draw(const na_shape_t *shape, void (*event)(void *to, const na_sha
         shares += shape->group[i].share;
     for (uint32_t now = 0; now < shape->allocations; now++) {
         pass(&d, now);
-        make(&d, now, shares);
+        make_block(&d, now, shares);
     }
     pass(&d, shape->allocations);
     munmap(d.due, dues);

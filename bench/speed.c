@@ -155,7 +155,7 @@ static void prepare_phase(void *argument, unsigned worker) {
     if (first == REALLOC || first == FREE) call_routine(speed, &speed->speeder[worker], MALLOC);
 }
 
-static void clear_phase(void *argument, unsigned worker) {
+static void speed_clear_phase(void *argument, unsigned worker) {
     const speed_t *speed = argument;
     if (speed->chain->routine[speed->chain->length - 1] != FREE)
         call_routine(speed, &speed->speeder[worker], FREE);
@@ -165,8 +165,8 @@ typedef struct chain_metrics {
     na_metric_t *call, *object, *part[CHAIN_MAX];
 } chain_metrics_t;
 
-static void add_metrics(na_result_t *result, const chain_t *chain, size_t repetitions,
-                        chain_metrics_t *metrics) {
+static void add_chain_metrics(na_result_t *result, const chain_t *chain, size_t repetitions,
+                              chain_metrics_t *metrics) {
     char name[64];
     metrics->call =
         na_result_metric(result, chain->name, "ns/call", NA_LOWER, NA_HEADLINE, repetitions);
@@ -179,12 +179,13 @@ static void add_metrics(na_result_t *result, const chain_t *chain, size_t repeti
     }
 }
 
-static void measure(speed_t *speed, na_team_t *team, unsigned threads, chain_metrics_t *metrics) {
+static void measure_chain(speed_t *speed, na_team_t *team, unsigned threads,
+                          chain_metrics_t *metrics) {
     const chain_t *chain = speed->chain;
     double objects = (double)speed->objects;
     na_team_run(team, prepare_phase, speed);
     double elapsed = (double)na_team_run(team, chain_phase, speed);
-    na_team_run(team, clear_phase, speed);
+    na_team_run(team, speed_clear_phase, speed);
     if (metrics == NULL) return;
     na_metric_add(metrics->object, elapsed / (threads * objects));
     na_metric_add(metrics->call, elapsed / (threads * objects * chain->length));
@@ -231,14 +232,14 @@ static void speed_run(const na_knobs_t *knobs, na_result_t *result) {
         to = from + 1;
     }
     for (size_t c = from; c < to; c++)
-        add_metrics(result, &chains[c], repetitions, &metrics[c]);
+        add_chain_metrics(result, &chains[c], repetitions, &metrics[c]);
 
     na_team_t *team = na_team_start(threads, (na_pin_t)value[K_PIN].number);
     for (size_t r = 0; r < warmup + repetitions; r++) {
         na_bench_progress("speed: repetition", r, warmup + repetitions);
         for (size_t c = from; c < to; c++) {
             speed.chain = &chains[c];
-            measure(&speed, team, threads, r < warmup ? NULL : &metrics[c]);
+            measure_chain(&speed, team, threads, r < warmup ? NULL : &metrics[c]);
         }
     }
     na_bench_progress("speed: repetition", 1, 1);

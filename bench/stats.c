@@ -7,7 +7,7 @@
 #include <math.h>
 
 /* Shell sort: qsort() of the C library may call malloc, which is the thing under test. */
-static void sort(double *v, size_t count) {
+static void sort_values(double *v, size_t count) {
     static const size_t gaps[] = {29524, 9841, 3280, 1093, 364, 121, 40, 13, 4, 1};
     for (size_t g = 0; g < sizeof gaps / sizeof gaps[0]; g++) {
         size_t gap = gaps[g];
@@ -32,7 +32,7 @@ double na_stats_quantile(const double *sorted, size_t count, double q) {
 na_stats_t na_stats_of(double *samples, size_t count) {
     na_stats_t stats = {0};
     if (count == 0) return stats;
-    sort(samples, count);
+    sort_values(samples, count);
     stats.count = count;
     stats.min = samples[0];
     stats.q1 = na_stats_quantile(samples, count, 0.25);

@@ -77,7 +77,7 @@ void na_team_pin_self(na_pin_t pin) {
     if (pin != NA_PIN_OFF && usable_cpus(&set) != 0) pin_to(&set, 0);
 }
 
-static void gate(na_team_t *team, uint64_t phase) {
+static void wait_at_gate(na_team_t *team, uint64_t phase) {
     if (__atomic_add_fetch(&team->arrived, 1, __ATOMIC_ACQ_REL) == team->threads) {
         __atomic_store_n(&team->arrived, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&team->opened, phase, __ATOMIC_RELEASE);
@@ -91,7 +91,7 @@ static void gate(na_team_t *team, uint64_t phase) {
     }
 }
 
-static void *work(void *argument) {
+static void *team_work(void *argument) {
     worker_t *self = argument;
     na_team_t *team = self->team;
     cpu_set_t set;
@@ -107,7 +107,7 @@ static void *work(void *argument) {
         void *arg = team->arg;
         pthread_mutex_unlock(&team->mutex);
         if (fn == NULL) return NULL;
-        gate(team, phase);
+        wait_at_gate(team, phase);
         self->begin = na_bench_now();
         fn(arg, self->number);
         self->end = na_bench_now();
@@ -134,7 +134,7 @@ na_team_t *na_team_start(unsigned threads, na_pin_t pin) {
         worker_t *worker = &team->worker[i];
         worker->team = team;
         worker->number = i;
-        int error = pthread_create(&worker->thread, NULL, work, worker);
+        int error = pthread_create(&worker->thread, NULL, team_work, worker);
         if (error != 0)
             na_bench_fail("cannot start thread %u of %u: %s; use fewer --threads", i + 1, threads,
                           strerror(error));

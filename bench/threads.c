@@ -83,7 +83,7 @@ static void full_phase(void *argument, unsigned worker) {
     create(argument, worker, live);
 }
 
-static void empty_phase(void *argument, unsigned worker) {
+static void thread_empty_phase(void *argument, unsigned worker) {
     create(argument, worker, live_empty);
 }
 
@@ -133,7 +133,7 @@ static void threads_run(const na_knobs_t *knobs, na_result_t *result) {
         double time[2];
         uint64_t elapsed;
         na_bench_progress("threads: repetition", r, warmup + repetitions);
-        time[0] = run_phase(team, empty_phase, &threads, count, &elapsed) / scale;
+        time[0] = run_phase(team, thread_empty_phase, &threads, count, &elapsed) / scale;
         time[1] = run_phase(team, full_phase, &threads, count, &elapsed) / scale;
         if (r < warmup) continue;
         na_metric_add(whole, time[1]);

@@ -102,8 +102,8 @@ typedef struct metrics {
     na_metric_t *object, *generation, *resident, *rate, *each;
 } metrics_t;
 
-static void repetition(turnover_t *turnover, na_pin_t pin, uint64_t generations, uint64_t before,
-                       const metrics_t *metrics) {
+static void turnover_repetition(turnover_t *turnover, na_pin_t pin, uint64_t generations,
+                                uint64_t before, const metrics_t *metrics) {
     double work = 0, sum = 0, own[1024] = {0};
     uint64_t begin = na_bench_now();
     for (uint64_t g = 0; g < generations; g++) {
@@ -162,8 +162,8 @@ static void turnover_run(const na_knobs_t *knobs, na_result_t *result) {
         fill(&turnover, &turnover.lane[i]);
     for (size_t r = 0; r < warmup + repetitions; r++) {
         na_bench_progress("turnover: repetition", r, warmup + repetitions);
-        repetition(&turnover, (na_pin_t)value[K_PIN].number, value[K_GENERATIONS].number, before,
-                   r < warmup ? NULL : &metrics);
+        turnover_repetition(&turnover, (na_pin_t)value[K_PIN].number, value[K_GENERATIONS].number,
+                            before, r < warmup ? NULL : &metrics);
     }
     na_bench_progress("turnover: repetition", 1, 1);
     for (unsigned i = 0; i < turnover.threads; i++)

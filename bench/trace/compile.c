@@ -111,7 +111,7 @@ static void *resized(compiler_t *c, void *items, uint64_t room, uint64_t more, s
  */
 
 /* No file can know which addresses collide. */
-static uint64_t hash_of_address(const compiler_t *c, uint64_t address) {
+static uint64_t hash_of_block(const compiler_t *c, uint64_t address) {
     return (address >> 4) * c->odd;
 }
 
@@ -121,7 +121,7 @@ static void insert_block(compiler_t *c, const block_t *block) {
     RESERVE(c, c->block, c->block_room, number);
     uint32_t slots = na_index_wants(&c->index);
     if (slots != 0) count_made(c, (slots - (uint64_t)c->index.room) * sizeof *c->index.slots);
-    if (!na_index_add(&c->index, hash_of_address(c, block->address), number))
+    if (!na_index_add(&c->index, hash_of_block(c, block->address), number))
         refuse(c, "needs more memory than there is");
     if (number == c->places)
         c->places++;
@@ -133,7 +133,7 @@ static void insert_block(compiler_t *c, const block_t *block) {
 /* False: none begins at the address. */
 static bool remove_block(compiler_t *c, uint64_t address, block_t *out) {
     if (address == 0) return false;
-    na_probe_t probe = na_index_probe(&c->index, hash_of_address(c, address));
+    na_probe_t probe = na_index_probe(&c->index, hash_of_block(c, address));
     while (na_index_next(&c->index, &probe)) {
         block_t *found = &c->block[probe.number];
         if (found->address != address) continue;
@@ -205,7 +205,7 @@ static uint32_t slot_to_take(compiler_t *c, uint32_t thread, const block_t *bloc
     return slot;
 }
 
-static void count_live(compiler_t *c, uint64_t came, uint64_t went) {
+static void count_live_bytes(compiler_t *c, uint64_t came, uint64_t went) {
     c->live_bytes += came - went;
     c->head.bytes += came;
     if (c->live_bytes <= c->head.peak_bytes) return;
@@ -213,11 +213,11 @@ static void count_live(compiler_t *c, uint64_t came, uint64_t went) {
     c->head.peak_blocks = c->index.count;
 }
 
-static void add_free(compiler_t *c, uint32_t thread, const block_t *block) {
+static void add_free_call(compiler_t *c, uint32_t thread, const block_t *block) {
     begin_call(c, thread);
     add_unit(c, thread, na_replay_what(NA_REPLAY_FREE, slot_to_take(c, thread, block)), 0);
     c->head.frees++;
-    count_live(c, 0, block->size);
+    count_live_bytes(c, 0, block->size);
 }
 
 /* A block lives where another is said to live: the end of that one is not in the trace. */
@@ -225,7 +225,7 @@ static void make_way(compiler_t *c, uint32_t thread, uint64_t address) {
     block_t old;
     if (!remove_block(c, address, &old)) return;
     c->head.replaced++;
-    add_free(c, thread, &old);
+    add_free_call(c, thread, &old);
 }
 
 static void add_allocation(compiler_t *c, uint32_t thread, const na_event_t *event) {
@@ -246,7 +246,7 @@ static void add_allocation(compiler_t *c, uint32_t thread, const na_event_t *eve
     }
     insert_block(c, &block);
     c->head.allocations++;
-    count_live(c, event->size, 0);
+    count_live_bytes(c, event->size, 0);
 }
 
 /* `old` is no longer in the table. */
@@ -264,7 +264,7 @@ static void add_realloc(compiler_t *c, uint32_t thread, const block_t *old, uint
     add_unit(c, thread, block.slot, old->size < UINT32_MAX ? (uint32_t)old->size : UINT32_MAX);
     insert_block(c, &block);
     c->head.reallocs++;
-    count_live(c, size, old->size);
+    count_live_bytes(c, size, old->size);
 }
 
 /* ---- Events -----------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ static void left_over(compiler_t *c, uint32_t thread) {
     if (maker->leaving.address == 0) return;
     block_t old = maker->leaving;
     maker->leaving.address = 0;
-    add_free(c, thread, &old);
+    add_free_call(c, thread, &old);
 }
 
 static void play_event(compiler_t *c, const na_event_t *event, const na_event_t *end) {
@@ -336,7 +336,7 @@ static void play_event(compiler_t *c, const na_event_t *event, const na_event_t 
     } else if (event->kind >= NA_NPROF_EVENT_FREE) {
         left_over(c, thread);
         if (!event->before && remove_block(c, event->address, &old))
-            add_free(c, thread, &old);
+            add_free_call(c, thread, &old);
         else
             c->head.left_out++;
     } else if (event->kind == NA_NPROF_EVENT_RESIZE) {
