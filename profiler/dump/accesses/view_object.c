@@ -270,7 +270,8 @@ static const na_verdict_t *object_verdict(const na_access_view_t *view, uint32_t
     return found;
 }
 
-static na_status_t put_object(const na_access_view_t *view, uint32_t object, const flow_t *flow) {
+static na_status_t put_object_text(const na_access_view_t *view, uint32_t object,
+                                   const flow_t *flow) {
     na_access_head(view);
     na_access_notes(view);
     put_origin(view, object);
@@ -363,7 +364,7 @@ static na_status_t show_object(const char *const *files, size_t count,
     else if (options->format == NA_FORMAT_CSV)
         status = put_flow_functions(NULL, &view, &flow);
     else
-        status = put_object(&view, (uint32_t)number, &flow);
+        status = put_object_text(&view, (uint32_t)number, &flow);
     free_flow(&flow);
     return na_access_view_close(&view, status);
 }

@@ -56,7 +56,7 @@ static void put_number_field(buffer_t *b, uint32_t field, uint64_t value) {
     put_varint(b, value);
 }
 
-static void put_field(buffer_t *b, uint32_t field, const void *bytes, size_t size) {
+static void put_bytes_field(buffer_t *b, uint32_t field, const void *bytes, size_t size) {
     put_varint(b, (uint64_t)field << 3 | 2);
     put_varint(b, size);
     put_bytes(b, bytes, size);
@@ -246,13 +246,13 @@ static uint64_t put_location(pprof_t *p, uint32_t node) {
         p->part.used = 0;
         put_number_field(&p->part, 1, (uint64_t)frames[i].id + 1);
         put_number_field(&p->part, 2, frames[i].line);
-        put_field(&p->message, 4, p->part.bytes, p->part.used);
+        put_bytes_field(&p->message, 4, p->part.bytes, p->part.used);
     }
     flush_message(p, 4);
     return p->location[node] = node;
 }
 
-static uint64_t counted(double value) {
+static uint64_t rounded(double value) {
     return value > 0 ? (uint64_t)(value + 0.5) : 0;
 }
 
@@ -261,7 +261,7 @@ static void add_pprof_label(void *arg, const char *key, const char *value) {
     p->part.used = 0;
     put_number_field(&p->part, 1, string_id(&p->strings, key));
     put_number_field(&p->part, 2, string_id(&p->strings, value));
-    put_field(&p->packed, 3, p->part.bytes, p->part.used);
+    put_bytes_field(&p->packed, 3, p->part.bytes, p->part.used);
 }
 
 /* Sets repeat with every site: each is encoded once. */
@@ -279,7 +279,7 @@ static void put_label_set(pprof_t *p, uint32_t set) {
 static void put_sample(pprof_t *p, const sample_t *sample) {
     bool any = false;
     for (size_t i = 0; i < VALUES; i++)
-        any |= counted(sample->values[i]) != 0;
+        any |= rounded(sample->values[i]) != 0;
     if (!any) return;
     na_stack_table_t stacks = na_reader_stacks(p->in->reader);
     p->packed.used = 0;
@@ -287,16 +287,16 @@ static void put_sample(pprof_t *p, const sample_t *sample) {
     for (uint32_t node = sample->stack; node > NA_NPROF_ROOT && depth < NA_VIEW_DEEPEST;
          node = stacks.items[node].parent, depth++)
         put_varint(&p->packed, put_location(p, node));
-    if (depth != 0) put_field(&p->message, 1, p->packed.bytes, p->packed.used);
+    if (depth != 0) put_bytes_field(&p->message, 1, p->packed.bytes, p->packed.used);
     p->packed.used = 0;
     for (size_t i = 0; i < VALUES; i++)
-        put_varint(&p->packed, counted(sample->values[i]));
-    put_field(&p->message, 2, p->packed.bytes, p->packed.used);
+        put_varint(&p->packed, rounded(sample->values[i]));
+    put_bytes_field(&p->message, 2, p->packed.bytes, p->packed.used);
     put_label_set(p, sample->set);
     flush_message(p, 2);
 }
 
-static void put_profile(pprof_t *p) {
+static void put_pprof_profile(pprof_t *p) {
     const na_nprof_header_t *h = na_reader_header(p->in->reader);
     put_type(p, 1, "alloc_objects", "count");
     put_type(p, 1, "alloc_space", "bytes");
@@ -333,7 +333,7 @@ static na_status_t write_pprof(const na_view_input_t *in, const samples_t *sampl
     na_status_t status = NA_STATUS_MEMORY;
     if (p.location != NULL && p.modules != NULL && p.functions != NULL && p.labels != NULL &&
         p.to != NULL) {
-        put_profile(&p);
+        put_pprof_profile(&p);
         bool memory = p.strings.failed || p.message.failed || p.part.failed || p.packed.failed;
         int closed = gzclose(p.to);
         if (!memory)

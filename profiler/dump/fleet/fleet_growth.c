@@ -24,7 +24,7 @@
 
 #define MS_PER_HOUR 3.6e6
 
-/* What --fail-if knows, in the order of measure(). */
+/* What --fail-if knows, in the order of `measured` below. */
 static const na_figure_t growth_figures[] = {
     {"growing", false, "sites that grow steadily"},
     {"growth", true, "bytes an hour that they grow by"},

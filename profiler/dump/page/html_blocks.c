@@ -111,13 +111,13 @@ bool na_handovers_add(na_handovers_t *p, uint32_t from, uint32_t to, uint64_t co
 
 /* ---- chains of reallocs ---- */
 
-static uint64_t hash_of_address(uint64_t address) {
+static uint64_t hash_of_chain(uint64_t address) {
     return na_hash_number(NA_HASH_BEGIN, address);
 }
 
 /* Takes a chain from its address; steps 0: there is none at the address. */
 static chain_t take_chain(na_webpage_blocks_t *b, uint64_t address) {
-    na_probe_t probe = na_index_probe(&b->chain_index, hash_of_address(address));
+    na_probe_t probe = na_index_probe(&b->chain_index, hash_of_chain(address));
     while (na_index_next(&b->chain_index, &probe)) {
         chain_t *chain = &b->chains[probe.number];
         if (chain->address != address) continue;
@@ -134,7 +134,7 @@ static chain_t take_chain(na_webpage_blocks_t *b, uint64_t address) {
 static bool put_chain(na_webpage_blocks_t *b, uint64_t address, chain_t chain) {
     uint32_t number = b->free_chain != 0 ? b->free_chain - 1 : b->chain_count;
     if (!NA_ARRAY_RESERVE(b->chains, b->chain_room, number + 1u) ||
-        !na_index_add(&b->chain_index, hash_of_address(address), number))
+        !na_index_add(&b->chain_index, hash_of_chain(address), number))
         return false;
     if (number == b->chain_count)
         b->chain_count++;

@@ -61,7 +61,7 @@ enum {
     WHY,
     RULE,
 };
-static const na_column_t compare_columns[] = {
+static const na_column_t comparison_columns[] = {
     {"verdict", "verdict", NA_KIND_TEXT, NULL},
     {"line", "line", NA_KIND_NUMBER, NULL},
     {"measure", "measured", NA_KIND_TEXT, NULL},
@@ -81,7 +81,7 @@ static const na_column_t compare_columns[] = {
     {"why", "why", NA_KIND_TEXT, NULL},
     {"rule", "rule", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_policy_compare_table = NA_COLUMNS(compare_columns);
+const na_columns_t na_policy_compare_table = NA_COLUMNS(comparison_columns);
 
 static const char *const words[] = {
     [NA_CHANGE_KEEP] = "keep", [NA_CHANGE_DROP] = "drop", [NA_CHANGE_UNCLEAR] = "unclear"};

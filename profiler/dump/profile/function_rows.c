@@ -173,7 +173,7 @@ typedef struct by {
     bool below;
 } by_t;
 
-static int compare_rows(const void *a, const void *b, void *arg) {
+static int compare_functions(const void *a, const void *b, void *arg) {
     const na_function_row_t *x = a, *y = b;
     const by_t *by = arg;
     int64_t keys[6][2] = {
@@ -194,7 +194,7 @@ static int compare_rows(const void *a, const void *b, void *arg) {
 void na_view_functions_sort(na_function_table_t *table, na_order_t order, bool below) {
     by_t by = {order, below};
     if (table->count != 0)
-        qsort_r(table->items, table->count, sizeof *table->items, compare_rows, &by);
+        qsort_r(table->items, table->count, sizeof *table->items, compare_functions, &by);
 }
 
 /* Entries that are a site or above one; symbolises them, so that all functions are known. */

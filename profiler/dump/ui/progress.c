@@ -13,7 +13,7 @@
 #define WIDTH    40
 
 static _Thread_local bool mine; /* the thread that may write */
-static bool progress_wanted, progress_shown;
+static bool progress_wanted, is_line_shown;
 static uint64_t next_ns; /* not before then */
 
 static uint64_t now_ns(void) {
@@ -42,7 +42,7 @@ void na_progress(const char *what, uint64_t done, uint64_t all) {
     bar[WIDTH] = 0;
     fprintf(stderr, "\r%-20s [%s] %3d %%", what, bar, (int)((double)done / (double)all * 100));
     fflush(stderr);
-    progress_shown = true;
+    is_line_shown = true;
 }
 
 void na_progress_download(long done, long all) {
@@ -53,10 +53,10 @@ void na_progress_download(long done, long all) {
 
 void na_progress_end(void) {
     if (!mine) return;
-    if (progress_shown) {
+    if (is_line_shown) {
         fputs("\r\033[K", stderr);
         fflush(stderr);
-        progress_shown = false;
+        is_line_shown = false;
     }
     if (progress_wanted && isatty(STDOUT_FILENO)) progress_wanted = false;
 }

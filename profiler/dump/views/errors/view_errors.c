@@ -127,7 +127,7 @@ static void put_error_group(const na_errors_t *all, const na_error_group_t *g, s
     puts("\n");
 }
 
-static void put_errors(const na_errors_t *all) {
+static void put_errors_text(const na_errors_t *all) {
     size_t times = 0, top = all->options->top;
     for (size_t i = 0; i < all->count; i++)
         times += all->groups[i].times;
@@ -288,7 +288,7 @@ static na_status_t show_errors(const char *const *paths, size_t count,
     else if (good && all.file_count != 0 && options->format == NA_FORMAT_JSON)
         put_errors_json(&all);
     else if (good && all.file_count != 0)
-        put_errors(&all);
+        put_errors_text(&all);
     na_errors_free(&all);
     free(faults);
     return good ? status : NA_STATUS_MEMORY;
