@@ -63,7 +63,7 @@ static int usable_node(int id) {
 
 /* The nearest usable node to the thread's, with processors or without; the thread's own if there is
  * none of the kind. */
-static unsigned nearest(bool with_cpus) {
+static unsigned nearest_node(bool with_cpus) {
     unsigned here = na_node_current();
     for (unsigned i = 0; i < na_node_count; i++) {
         unsigned node = na_node_nearest(here, i);
@@ -113,10 +113,10 @@ static bool read_options(const numalloc_heap_options_t *options, na_heap_kind_t 
         kind->node = NA_NODE_ANY;
         break;
     case NUMALLOC_HEAP_NEAR:
-        kind->node = (uint8_t)nearest(true);
+        kind->node = (uint8_t)nearest_node(true);
         break;
     case NUMALLOC_HEAP_FAR:
-        kind->node = (uint8_t)nearest(false);
+        kind->node = (uint8_t)nearest_node(false);
         break;
     default:
         return false;

@@ -18,7 +18,7 @@ uintptr_t na_operator_limits[NA_OPERATOR_COUNT];
 
 static na_operator_target_t targets[NA_OPERATOR_COUNT];
 static _Atomic(bool) decided;
-static unsigned at_start; /* modules; 0: those that there are */
+static unsigned modules_at_start; /* modules; 0: those that there are */
 
 static const uint8_t shapes[] = {
 #define X(form, symbol, shape, below) NA_##shape,
@@ -75,7 +75,7 @@ static bool search_module(const na_loaded_t *module, void *context) {
         s->passed_ours = true;
         return true;
     }
-    bool late = at_start != 0 && module->index >= at_start;
+    bool late = modules_at_start != 0 && module->index >= modules_at_start;
     if (late && s->runtime_at_start) return false;
     bool runtime = na_loaded_function(module, &s->get_new_handler) != NULL ||
                    na_loaded_function(module, &s->cxa_throw) != NULL;
@@ -159,7 +159,7 @@ const na_operator_target_t *na_operator_target(na_operator_t op) {
 }
 
 void na_operators_before_dlopen(void) {
-    if (at_start == 0) at_start = na_loaded_count();
+    if (modules_at_start == 0) modules_at_start = na_loaded_count();
 }
 
 #endif

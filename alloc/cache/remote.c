@@ -11,7 +11,7 @@
 
 /* The stack has come back to a batch that was there before, from `last`: two threads freed its
  * first block. What follows is lost, and so is the account of bytes. */
-static NA_COLD void cut_circle(na_tcache_t *tcache, na_batch_t last) {
+static NA_COLD void cut_remote_circle(na_tcache_t *tcache, na_batch_t last) {
     na_misuse_late("double free of", na_batch_first(*na_batch_next(last)));
     *na_batch_next(last) = 0;
     atomic_store_explicit(&tcache->remote_bytes, 0, memory_order_relaxed);
@@ -27,7 +27,7 @@ static uint64_t count_stack(na_tcache_t *tcache, na_batch_t stack) {
         if ((steps & (steps + 1)) == 0) behind = batch;
         steps++;
         if (NA_UNLIKELY(*na_batch_next(batch) == behind)) {
-            cut_circle(tcache, batch);
+            cut_remote_circle(tcache, batch);
             return 0;
         }
     }

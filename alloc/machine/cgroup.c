@@ -17,7 +17,7 @@ enum {
 /* Version 1 says "no limit" by the largest number of whole pages in 63 bits. */
 #define NO_LIMIT ((uint64_t)1 << 60)
 
-NA_SPARSE static char path[PATH_SIZE], text[TEXT_SIZE];
+NA_SPARSE static char path[PATH_SIZE], group_text[TEXT_SIZE];
 
 /* --- texts --- */
 
@@ -36,9 +36,9 @@ static uint64_t number(const char *s) {
     return value < NO_LIMIT ? value : NO_LIMIT;
 }
 
-/* The number in the line of `text` that begins with `word`; 0: there is none. */
+/* The number in the line of `group_text` that begins with `word`; 0: there is none. */
 static uint64_t stat_of(const char *word) {
-    for (const char *line = text; *line != 0;) {
+    for (const char *line = group_text; *line != 0;) {
         const char *rest = after(line, word);
         if (rest != NULL && *rest == ' ') {
             uint64_t value = number(rest + 1);
@@ -70,7 +70,8 @@ static uint64_t number_in(size_t length, const char *file) {
 }
 
 static bool read_into_text(size_t length, const char *file) {
-    return append(length, file) != PATH_SIZE && na_os_read_file(path, text, sizeof text) > 0;
+    return append(length, file) != PATH_SIZE &&
+           na_os_read_file(path, group_text, sizeof group_text) > 0;
 }
 
 /* What the kernel takes back before it kills: cached pages of files, and its own caches. Version 1

@@ -27,7 +27,7 @@ bool na_node_many;
 NA_SPARSE static _Atomic(uint8_t) cpu_node[NA_MAX_CPUS];
 static uint16_t system_id[NA_MAX_NODES]; /* written before na_node_count covers it */
 static _Atomic(bool) has_cpus[NA_MAX_NODES] = {true};
-static _Atomic(bool) usable[NA_MAX_NODES] = {true};
+static _Atomic(bool) usable_nodes[NA_MAX_NODES] = {true};
 NA_SPARSE static _Atomic(uint8_t) nearest[NA_MAX_NODES][NA_MAX_NODES];
 
 /* Polling. */
@@ -47,7 +47,8 @@ NA_SPARSE static uint8_t new_cpu_node[NA_MAX_CPUS];
 /* On a machine with one node a few bytes are all that is read; it lies where they cost no page. */
 __attribute__((section(".bss.sparse.text"))) static char text[TEXT_SIZE];
 NA_SPARSE static uint16_t dense_distance[NA_MAX_NODES][NA_MAX_NODES];
-NA_SPARSE static uint16_t row[SYSTEM_NODES]; /* distances from one node, by the system's number */
+NA_SPARSE static uint16_t
+    distance_row[SYSTEM_NODES]; /* distances from one node, by the system's number */
 NA_SPARSE static uint64_t cpu_set[SET_WORDS(NA_MAX_CPUS)];
 
 static bool has(const uint64_t *set, unsigned bit) {
@@ -165,17 +166,17 @@ static void read_allowed_nodes(void) {
             allowed[i] = UINT64_MAX;
 }
 
-/* Fills `row` with the distances from a node. The file has a column for each node that is online,
- * in order, and nothing for the gaps between. */
+/* Fills `distance_row` with the distances from a node. The file has a column for each node that is
+ * online, in order, and nothing for the gaps between. */
 static void read_distances(unsigned id) {
     const char *s = read_text(sysfs, NODE_DIR "node", (int)id, "/distance") ? text : "";
     for (unsigned other = 0; other < SYSTEM_NODES; other++) {
         if (!has(online, other)) continue;
         skip_blanks(&s);
         int distance = parse_number(&s, UINT16_MAX);
-        row[other] = distance >= 0 ? (uint16_t)distance
-                     : other == id ? DISTANCE_SELF
-                                   : DISTANCE_UNKNOWN;
+        distance_row[other] = distance >= 0 ? (uint16_t)distance
+                              : other == id ? DISTANCE_SELF
+                                            : DISTANCE_UNKNOWN;
     }
 }
 
@@ -189,24 +190,25 @@ static void reset(unsigned only_node) {
     na_node_count = 1;
     system_id[0] = (uint16_t)only_node;
     has_cpus[0] = true;
-    usable[0] = true;
+    usable_nodes[0] = true;
     nearest[0][0] = 0;
 }
 
-/* Dense node for the cpus of a node that has none itself: the nearest by `row`. With `with_cpus`
- * only among those that have cpus of their own; na_node_count when there is none. */
+/* Dense node for the cpus of a node that has none itself: the nearest by `distance_row`. With
+ * `with_cpus` only among those that have cpus of their own; na_node_count when there is none. */
 static unsigned nearest_by_row(const bool *own_cpus, bool with_cpus) {
     unsigned best = na_node_count;
     for (unsigned node = 0; node < na_node_count; node++)
-        if (usable[node] && (!with_cpus || own_cpus[node]) &&
-            (best == na_node_count || row[system_id[node]] < row[system_id[best]]))
+        if (usable_nodes[node] && (!with_cpus || own_cpus[node]) &&
+            (best == na_node_count ||
+             distance_row[system_id[node]] < distance_row[system_id[best]]))
             best = node;
     return best;
 }
 
 /* What the order of nodes is sorted by: those that cannot be used now come last. */
 static unsigned sort_key(unsigned from, unsigned to) {
-    return usable[to] ? dense_distance[from][to] : UINT16_MAX + 1u;
+    return usable_nodes[to] ? dense_distance[from][to] : UINT16_MAX + 1u;
 }
 
 /* Sorts the nodes by distance from each. Equals go round from the node on, so that the nodes of a
@@ -234,7 +236,7 @@ static void map_cpus(void) {
         new_cpu_node[cpu] = CPU_UNKNOWN;
     for (unsigned node = 0; node < na_node_count; node++) {
         own_cpus[node] = false;
-        if (usable[node]) {
+        if (usable_nodes[node]) {
             parse_list(read_text(sysfs, NODE_DIR "node", system_id[node], "/cpulist") ? text : "",
                        cpu_set, NA_MAX_CPUS);
             for (unsigned cpu = 0; cpu < NA_MAX_CPUS; cpu++) {
@@ -249,7 +251,7 @@ static void map_cpus(void) {
     /* Then the rest: without memory, not allowed, or beyond NA_MAX_NODES. */
     for (unsigned id = 0; id < SYSTEM_NODES; id++) {
         int dense = has(online, id) ? na_node_dense(id) : -1;
-        if (!has(online, id) || (dense >= 0 && usable[dense]) ||
+        if (!has(online, id) || (dense >= 0 && usable_nodes[dense]) ||
             !read_text(sysfs, NODE_DIR "node", (int)id, "/cpulist"))
             continue;
         parse_list(text, cpu_set, NA_MAX_CPUS);
@@ -291,8 +293,9 @@ static unsigned count_set(const node_set_t set, unsigned *first) {
 /* From the three sets to the tables. Nodes that are known keep their places. */
 static void build(unsigned known) {
     for (unsigned node = 0; node < known; node++) {
-        bool was = usable[node], is = has(memory, system_id[node]) && has(allowed, system_id[node]);
-        usable[node] = is;
+        bool was = usable_nodes[node],
+             is = has(memory, system_id[node]) && has(allowed, system_id[node]);
+        usable_nodes[node] = is;
         if (!is || was) continue;
         atomic_fetch_or_explicit(&back, 1ull << node, memory_order_relaxed);
         atomic_store_explicit(&not_yet, 0, memory_order_relaxed);
@@ -305,7 +308,7 @@ static void build(unsigned known) {
             node++;
         if (node < known) continue;
         system_id[nodes] = (uint16_t)id;
-        usable[nodes++] = true;
+        usable_nodes[nodes++] = true;
     }
     /* After the places that it covers. Whoever comes to a node by its index reads the count by
      * is_known; as a bound of all of them it is read without more ado, being a word that only
@@ -314,7 +317,7 @@ static void build(unsigned known) {
     for (unsigned node = 0; node < na_node_count; node++) {
         read_distances(system_id[node]);
         for (unsigned other = 0; other < na_node_count; other++)
-            dense_distance[node][other] = row[system_id[other]];
+            dense_distance[node][other] = distance_row[system_id[other]];
     }
     sort_nearest();
     map_cpus();
@@ -453,7 +456,7 @@ bool na_node_has_cpus(unsigned node) {
 }
 
 bool na_node_usable(unsigned node) {
-    return is_known(node) && atomic_load_explicit(&usable[node], memory_order_relaxed);
+    return is_known(node) && atomic_load_explicit(&usable_nodes[node], memory_order_relaxed);
 }
 
 /* A cpu that came after the table was made: the kernel knows its node, if not what to do when that

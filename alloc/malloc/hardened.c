@@ -356,15 +356,15 @@ unsigned na_hardened_class(size_t size, unsigned cls, na_entry_t entry) {
 
 /* Address space that blocks of no bytes lie in: each address once. */
 #define NOTHING_BYTES ((size_t)64 << 20)
-static _Atomic(uintptr_t) nothing;
+static _Atomic(uintptr_t) nothing_space;
 static _Atomic(size_t) nothing_used;
 
 void *na_hardened_nothing(na_entry_t entry) {
-    uintptr_t start = atomic_load(&nothing);
+    uintptr_t start = atomic_load(&nothing_space);
     if (start == 0) {
         uintptr_t mine = (uintptr_t)na_os_reserve(NOTHING_BYTES, na_os_page);
         if (mine == 0) return NULL;
-        if (atomic_compare_exchange_strong(&nothing, &start, mine))
+        if (atomic_compare_exchange_strong(&nothing_space, &start, mine))
             start = mine;
         else
             na_os_unmap((void *)mine, NOTHING_BYTES);
@@ -378,7 +378,7 @@ void *na_hardened_nothing(na_entry_t entry) {
 }
 
 bool na_hardened_is_nothing(const void *block) {
-    uintptr_t start = atomic_load(&nothing);
+    uintptr_t start = atomic_load(&nothing_space);
     return start != 0 && (uintptr_t)block - start < NOTHING_BYTES &&
            na_live_at(block) != NA_BIRTH_NONE;
 }

@@ -72,7 +72,8 @@ static const na_policy_site_t *site_of_stack(const na_policy_live_t *live, uint3
 }
 
 /* (Spans come and go meanwhile, and what is read of one may be of two.) */
-NA_RACY static void visit(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {
+NA_RACY static void take_if_ruled(const na_span_t *span, na_record_t *records, uint32_t count,
+                                  void *arg) {
     const na_policy_live_t *live = arg;
     if (span->cls != 0 || count == 0 || found_count == BLOCKS) return;
     na_record_t record = {.words = {__atomic_load_n(&records->words[0], __ATOMIC_ACQUIRE),
@@ -97,7 +98,7 @@ static void find_blocks(na_tcache_t *tcache) {
     if (live == NULL || !na_policy_is_on()) return;
     /* Inside, the profile and its stacks stay. */
     const na_hooks_t *hooks = na_section_enter(&tcache->track);
-    if (hooks != NULL) na_span_each_records(visit, (void *)(uintptr_t)live);
+    if (hooks != NULL) na_span_each_records(take_if_ruled, (void *)(uintptr_t)live);
     na_section_leave(&tcache->track);
 }
 

@@ -32,10 +32,10 @@ typedef struct awaited {
     na_lock_t *lock;
     struct awaited *outer;
 } awaited_t;
-static NA_TLS awaited_t *volatile innermost;
+static NA_TLS awaited_t *volatile innermost_awaited;
 
 void na_lock_after_fork_child(void) {
-    for (awaited_t *a = innermost; a != NULL; a = a->outer)
+    for (awaited_t *a = innermost_awaited; a != NULL; a = a->outer)
         na_lock_reset(a->lock);
 }
 
@@ -86,12 +86,12 @@ static bool wait(na_lock_t *lock, unsigned ms) {
             return true;
         relax();
     }
-    awaited_t me = {lock, innermost};
-    innermost = &me;
+    awaited_t me = {lock, innermost_awaited};
+    innermost_awaited = &me;
     /* In this order: a child that is made before the lock is noted as awaited can still seize it,
      * one that is made later frees it. */
     bool taken = seize(lock) || sleep_until_free(lock, ms);
-    innermost = me.outer;
+    innermost_awaited = me.outer;
     return taken;
 }
 

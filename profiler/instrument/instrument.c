@@ -48,7 +48,7 @@ NOT_INSTRUMENTED static void thread_ends(void *frames) {
     munmap(frames, BYTES);
 }
 
-__attribute__((constructor(101))) NOT_INSTRUMENTED static void start(void) {
+__attribute__((constructor(101))) NOT_INSTRUMENTED static void tell_profiler(void) {
     if (numalloc_use_shadow_stacks == NULL || pthread_key_create(&at_thread_end, thread_ends) != 0)
         return;
     numalloc_use_shadow_stacks(mine);

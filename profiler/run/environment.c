@@ -16,7 +16,7 @@ const char *na_run_variable(const char *name) {
     return value != NULL && *value != 0 ? value : NULL;
 }
 
-static bool set(const char *name, const char *value) {
+static bool set_variable(const char *name, const char *value) {
     if (setenv(name, value, 1) != 0) {
         na_run_say("not enough memory");
         return false;
@@ -30,7 +30,7 @@ static bool set_option(const char *name, const char *value, const char *by) {
     const char *old = na_run_variable(name);
     if (old != NULL && strcmp(old, value) != 0)
         na_run_say("%s takes the place of %s=%s", by, name, old);
-    return set(name, value);
+    return set_variable(name, value);
 }
 
 /* The library comes first: whose malloc comes first is the program's. One of numalloc's that is
@@ -57,7 +57,7 @@ static bool preload(const char *library) {
         }
         old += length + (old[length] != 0);
     }
-    bool good = set("LD_PRELOAD", value);
+    bool good = set_variable("LD_PRELOAD", value);
     free(value);
     return good;
 }
@@ -71,7 +71,7 @@ static bool set_directory(const char *directory) {
         name[used++] = *c;
     }
     name[used] = 0;
-    return set("NUMALLOC_PROFILE_FILE", name);
+    return set_variable("NUMALLOC_PROFILE_FILE", name);
 }
 
 bool na_run_set_environment(const na_run_command_t *c, const na_run_tools_t *tools,
@@ -99,7 +99,7 @@ bool na_run_set_environment(const na_run_command_t *c, const na_run_tools_t *too
     good = good && set_directory(place->directory);
     /* The user's own is obeyed as well as this one would be. */
     if (na_run_variable("NUMALLOC_PROFILE_TRIGGER") == NULL)
-        good = good && set("NUMALLOC_PROFILE_TRIGGER", place->trigger);
+        good = good && set_variable("NUMALLOC_PROFILE_TRIGGER", place->trigger);
     return good;
 }
 

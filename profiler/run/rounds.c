@@ -26,7 +26,7 @@
 static const struct {
     const char *name, *unit;
     double scale;
-} rows[NA_RUN_FIGURES] = {{"time", "s", 1}, {"peak", "MiB", 1024}, {"mean", "MiB", 1024}};
+} figure_rows[NA_RUN_FIGURES] = {{"time", "s", 1}, {"peak", "MiB", 1024}, {"mean", "MiB", 1024}};
 
 /* ---- signals ---- */
 
@@ -224,9 +224,9 @@ void na_run_show_compared(const na_run_compared_t *of) {
                                         [NA_RUN_UNCLEAR] = "unclear: more rounds may tell"};
     for (unsigned i = 0; i < NA_RUN_FIGURES; i++)
         fprintf(stderr, "  %s %10.4g %-3s without, %10.4g %-3s with: %.3f times (%.3f to %.3f)\n",
-                rows[i].name, of->without[i] / rows[i].scale, rows[i].unit,
-                of->with[i] / rows[i].scale, rows[i].unit, of->ratio[i].median, of->ratio[i].low,
-                of->ratio[i].high);
+                figure_rows[i].name, of->without[i] / figure_rows[i].scale, figure_rows[i].unit,
+                of->with[i] / figure_rows[i].scale, figure_rows[i].unit, of->ratio[i].median,
+                of->ratio[i].low, of->ratio[i].high);
     fprintf(stderr, "  %s\n", words[of->says]);
 }
 

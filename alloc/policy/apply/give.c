@@ -49,8 +49,8 @@ static bool is_control(na_policy_site_t *site, na_policy_sums_t *sums, size_t si
 }
 
 /* Who comes second uses the first one's, and its own goes again. */
-static NA_COLD numalloc_heap_t *make(_Atomic(numalloc_heap_t *) *to,
-                                     const numalloc_heap_options_t *options) {
+static NA_COLD numalloc_heap_t *make_pool_heap(_Atomic(numalloc_heap_t *) *to,
+                                               const numalloc_heap_options_t *options) {
     int kept = errno;
     numalloc_heap_t *none = NULL, *heap = numalloc_heap_create(options);
     errno = kept;
@@ -63,7 +63,8 @@ NA_INLINE numalloc_heap_t *heap_of(na_policy_pool_t *pool, bool control) {
     _Atomic(numalloc_heap_t *) *place = control ? &pool->control : &pool->heap;
     numalloc_heap_t *heap = atomic_load_explicit(place, memory_order_acquire);
     if (NA_LIKELY(heap != NULL)) return heap;
-    return make(place, control ? &(numalloc_heap_options_t){.name = pool->name} : &pool->options);
+    return make_pool_heap(place, control ? &(numalloc_heap_options_t){.name = pool->name}
+                                         : &pool->options);
 }
 
 /* From malloc, in whole cache lines: classes of such sizes are aligned to the line, and pooled. */

@@ -38,7 +38,7 @@ static const char *whole_name(const char *file) {
 }
 
 /* Something else than a regular file might never end, or wait for ever. NULL: it is one. */
-static const char *look(const char *file, state_t *now) {
+static const char *look_at_file(const char *file, state_t *now) {
     struct stat s;
     *now = (state_t){0};
     long status = na_syscall(SYS_newfstatat, AT_FDCWD, (long)file, (long)&s, 0, 0, 0);
@@ -54,7 +54,7 @@ static bool is_same(const state_t *a, const state_t *b) {
            a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-static na_policy_reading_t *make(void) {
+static na_policy_reading_t *new_reading(void) {
     return na_os_map(na_align_up(sizeof(na_policy_reading_t), na_os_page));
 }
 
@@ -80,13 +80,13 @@ static void say_fault(void *arg, const na_policy_fault_t *fault) {
 
 na_policy_reading_t *na_policy_text_first(const char *file) {
     (void)whole_name(file); /* while it is known */
-    const char *wrong = look(file, &taken);
+    const char *wrong = look_at_file(file, &taken);
     seen = taken;
     if (wrong != NULL) {
         na_warn("NUMALLOC_POLICY=%s %s: no policy", file, wrong);
         return NULL;
     }
-    na_policy_reading_t *r = make();
+    na_policy_reading_t *r = new_reading();
     if (r == NULL) return NULL;
     long length = na_os_read_file(file, r->text, sizeof r->text);
     unsigned said = 0;
@@ -121,14 +121,14 @@ static void note_fault(void *arg, const na_policy_fault_t *fault) {
 na_policy_reading_t *na_policy_text_changed(void) {
     const char *file = whole_name(na_bound.file);
     state_t now, after;
-    const char *wrong = look(file, &now);
+    const char *wrong = look_at_file(file, &now);
     bool still = is_same(&now, &seen);
     seen = now;
     if (is_same(&now, &taken) || now.inode == 0 || !still) return NULL;
-    na_policy_reading_t *r = wrong == NULL ? make() : NULL;
+    na_policy_reading_t *r = wrong == NULL ? new_reading() : NULL;
     if (wrong == NULL && r == NULL) return NULL; /* no memory: at the next look */
     long length = r != NULL ? na_os_read_file(file, r->text, sizeof r->text) : -1;
-    look(file, &after);
+    look_at_file(file, &after);
     if (!is_same(&now, &after)) {
         na_policy_text_drop(r);
         return NULL;

@@ -14,8 +14,8 @@ enum {
 /* Nodes are numbered from 1, nodes[0] is none's; the table has four places for each node that there
  * is room for. (All that is written is behind what is published: a thread may be forked away in the
  * middle of grow_tree.) */
-static uint32_t count, places; /* besides those that are none's */
-static size_t mapped;
+static uint32_t count, root_places; /* besides those that are none's */
+static size_t mapped_for_trees;
 
 static na_policy_live_t *tree(void) {
     return (na_policy_live_t *)(uintptr_t)atomic_load_explicit(&na_policy_live,
@@ -50,7 +50,7 @@ static void unmap_tree(void *at, size_t bytes) {
 }
 
 size_t na_policy_tree_bytes(void) {
-    return mapped;
+    return mapped_for_trees;
 }
 
 /* --- growing --- */
@@ -79,7 +79,7 @@ static void copy_nodes(na_policy_node_t *to, const na_policy_live_t *from) {
 }
 
 static void copy_roots(na_policy_live_t *to, const na_policy_live_t *from) {
-    for (unsigned i = 1; i <= places; i++) {
+    for (unsigned i = 1; i <= root_places; i++) {
         to->roots[i].pc = from->roots[i].pc;
         to->roots[i].site = atomic_load_explicit(&from->roots[i].site, memory_order_relaxed);
         to->root_nodes[i] = &to->nodes[from->root_nodes[i] - from->nodes];
@@ -109,7 +109,7 @@ static bool grow_tree(void) {
             if (node != 0) put_key(table_of(to), mask, key->pc, key->parent, node);
         }
     }
-    mapped += na_align_up(bytes, na_os_page);
+    mapped_for_trees += na_align_up(bytes, na_os_page);
     atomic_store_explicit(&na_policy_live, to, memory_order_release);
     return true;
 }
@@ -170,12 +170,12 @@ void na_policy_tree_rule(uint32_t node, uint32_t root, na_policy_site_t *site) {
 /* The place of the root, for ever; SEVERAL if all are taken. */
 static unsigned place_for(uint32_t node, uintptr_t pc) {
     na_policy_live_t *live = tree();
-    for (unsigned i = 1; i <= places; i++)
+    for (unsigned i = 1; i <= root_places; i++)
         if (live->root_nodes[i] == &live->nodes[node]) return i;
-    if (places + 1 >= SEVERAL) return SEVERAL;
-    live->root_nodes[places + 1] = &live->nodes[node];
-    live->roots[places + 1].pc = pc;
-    return ++places;
+    if (root_places + 1 >= SEVERAL) return SEVERAL;
+    live->root_nodes[root_places + 1] = &live->nodes[node];
+    live->roots[root_places + 1].pc = pc;
+    return ++root_places;
 }
 
 static void fill_root_filter(uint8_t *bytes) {
@@ -187,7 +187,7 @@ static void fill_root_filter(uint8_t *bytes) {
         uint8_t *byte = &bytes[key->pc & (NA_POLICY_FILTER - 1)];
         *byte = *byte != 0 ? SEVERAL : (uint8_t)place_for(node, key->pc);
     }
-    for (unsigned i = 1; i <= places; i++) {
+    for (unsigned i = 1; i <= root_places; i++) {
         const na_policy_node_t *n = live->root_nodes[i];
         bool decides = atomic_load_explicit(&n->children, memory_order_relaxed) == 0;
         atomic_store_explicit(&live->roots[i].site,

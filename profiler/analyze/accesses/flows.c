@@ -7,7 +7,7 @@
 
 #include "profiler/containers/array.h"
 
-static const char *const kinds[NA_FLOW_KINDS] = {
+static const char *const flow_kinds[NA_FLOW_KINDS] = {
     [NA_FLOW_HEAP] = "heap block",     [NA_FLOW_POOL] = "pool block",
     [NA_FLOW_STATIC] = "variable",     [NA_FLOW_FILE] = "mapped file",
     [NA_FLOW_ANONYMOUS] = "anonymous", [NA_FLOW_CODE] = "code",
@@ -15,7 +15,7 @@ static const char *const kinds[NA_FLOW_KINDS] = {
 };
 
 const char *na_flow_kind_name(na_flow_kind_t kind) {
-    return kind < NA_FLOW_KINDS ? kinds[kind] : "?";
+    return kind < NA_FLOW_KINDS ? flow_kinds[kind] : "?";
 }
 
 const char *na_flow_keep(na_flows_t *set, const char *text) {

@@ -34,7 +34,7 @@ static const struct word {
     const char *word;
     test_t test;
     bool value; /* something follows '=' */
-} words[] = {
+} condition_words[] = {
     {"remote", IS_REMOTE, false}, {"local", IS_LOCAL, false},    {"read", IS_READ, false},
     {"write", IS_WRITE, false},   {"dram", IS_DRAM, false},      {"node", OF_NODE, true},
     {"home", OF_HOME, true},      {"cpu", OF_CPU, true},         {"process", OF_PROCESS, true},
@@ -42,7 +42,7 @@ static const struct word {
     {"site", OF_SITE, true},      {"object", OF_OBJECT, true},   {"kind", OF_KIND, true},
     {"source", OF_SOURCE, true},
 };
-#define WORDS (sizeof words / sizeof words[0])
+#define WORDS (sizeof condition_words / sizeof condition_words[0])
 
 static const char *const flow_kind_words[NA_FLOW_KINDS] = {
     "heap", "pool", "static", "file", "anonymous", "code", "stack", "unknown",
@@ -88,7 +88,7 @@ static bool read_condition(char *text, condition_t *c) {
     text[length] = 0;
     const struct word *word = NULL;
     for (size_t i = 0; i < WORDS; i++)
-        if (strcmp(words[i].word, text) == 0) word = &words[i];
+        if (strcmp(condition_words[i].word, text) == 0) word = &condition_words[i];
     if (word == NULL || word->value != (value != NULL)) return false;
     *c = (condition_t){.test = word->test};
     if (!word->value) return true;

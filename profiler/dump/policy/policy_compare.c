@@ -83,7 +83,7 @@ static const na_column_t comparison_columns[] = {
 };
 const na_columns_t na_policy_compare_table = NA_COLUMNS(comparison_columns);
 
-static const char *const words[] = {
+static const char *const change_words[] = {
     [NA_CHANGE_KEEP] = "keep", [NA_CHANGE_DROP] = "drop", [NA_CHANGE_UNCLEAR] = "unclear"};
 
 /* ---- what the rules mean ---- */
@@ -297,7 +297,7 @@ static void put_compare_row(compare_t *c, uint32_t rule, const row_t *r, na_chan
     na_table_t *t = c->table;
     char text[NA_TEXT];
     na_table_row(t, rule);
-    na_table_text(t, VERDICT, words[says]);
+    na_table_text(t, VERDICT, change_words[says]);
     na_table_number(t, LINE, c->match.policy->rules[rule].line);
     na_table_text(t, WHY, why);
     na_table_number(t, BLOCKS_BEFORE, c->sums[BEFORE][rule].blocks);

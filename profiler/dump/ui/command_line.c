@@ -75,7 +75,7 @@ static const struct row {
     option_id_t id;
     uint64_t takes;
     const char *value, *help;
-} rows[] = {
+} option_rows[] = {
     {"sort", OPT_SORT, NA_TAKES_SORT, "KEY",
      "order of rows, most first, by one of the view's keys (numalloc-dump help\n"
      "VIEW); peak: bytes live at the peak, live: bytes still live, total: bytes\n"
@@ -197,7 +197,7 @@ static const struct row {
     {"names", OPT_NAMES, TAKEN_BY_ALL, NULL, NULL},
     {"keys", OPT_KEYS, TAKEN_BY_ALL, NULL, NULL},
 };
-#define ROWS (sizeof rows / sizeof rows[0])
+#define ROWS (sizeof option_rows / sizeof option_rows[0])
 
 na_status_t na_fail(const char *format, ...) {
     char text[2048];
@@ -480,9 +480,9 @@ bool na_options_read(na_command_line_t *line, int argc, char **argv) {
     struct option options[ROWS + 1];
     memset(options, 0, sizeof options);
     for (size_t i = 0; i < ROWS; i++) {
-        options[i].name = rows[i].name;
-        options[i].has_arg = rows[i].value == NULL ? no_argument : required_argument;
-        options[i].val = (int)rows[i].id;
+        options[i].name = option_rows[i].name;
+        options[i].has_arg = option_rows[i].value == NULL ? no_argument : required_argument;
+        options[i].val = (int)option_rows[i].id;
     }
     opterr = 0;
     optind = 1;
@@ -496,14 +496,14 @@ bool na_options_read(na_command_line_t *line, int argc, char **argv) {
         if (id == 'o') id = OPT_OUTPUT;
         const struct row *row = NULL;
         for (size_t i = 0; i < ROWS; i++)
-            if ((int)rows[i].id == id) row = &rows[i];
+            if ((int)option_rows[i].id == id) row = &option_rows[i];
         if (row == NULL) {
             na_fail("unknown option, or its value is missing: %s; see numalloc-dump --help",
                     argv[optind - 1]);
             return false;
         }
         if (!take_option(line, row, optarg)) return false;
-        line->given |= UINT64_C(1) << (row - rows);
+        line->given |= UINT64_C(1) << (row - option_rows);
     }
     while (optind < argc)
         line->words[line->word_count++] = argv[optind++]; /* after "--" */
@@ -521,8 +521,8 @@ void na_options_free(na_command_line_t *line) {
 const char *na_options_unwanted(const na_command_line_t *line, uint64_t takes) {
     for (size_t i = 0; i < ROWS; i++) {
         bool given = (line->given >> i & 1) != 0;
-        if (given && rows[i].takes != TAKEN_BY_ALL && (rows[i].takes & takes) == 0)
-            return rows[i].name;
+        if (given && option_rows[i].takes != TAKEN_BY_ALL && (option_rows[i].takes & takes) == 0)
+            return option_rows[i].name;
     }
     return NULL;
 }
@@ -530,32 +530,32 @@ const char *na_options_unwanted(const na_command_line_t *line, uint64_t takes) {
 uint64_t na_options_given(const na_command_line_t *line) {
     uint64_t takes = 0;
     for (size_t i = 0; i < ROWS; i++)
-        if ((line->given >> i & 1) != 0) takes |= rows[i].takes;
+        if ((line->given >> i & 1) != 0) takes |= option_rows[i].takes;
     return takes;
 }
 
 uint64_t na_options_takes(const char *name) {
     size_t i = 0;
-    while (strcmp(rows[i].name, name) != 0)
+    while (strcmp(option_rows[i].name, name) != 0)
         i++;
-    return rows[i].takes;
+    return option_rows[i].takes;
 }
 
 void na_options_each(uint64_t takes, void (*visit)(void *arg, const char *name), void *arg) {
     for (size_t i = 0; i < ROWS; i++)
-        if ((rows[i].takes & takes) != 0) visit(arg, rows[i].name);
+        if ((option_rows[i].takes & takes) != 0) visit(arg, option_rows[i].name);
 }
 
 const char *na_options_name(uint64_t takes) {
     size_t i = 0;
-    while (i + 1 < ROWS && (rows[i].takes & takes) == 0)
+    while (i + 1 < ROWS && (option_rows[i].takes & takes) == 0)
         i++;
-    return rows[i].name;
+    return option_rows[i].name;
 }
 
 void na_options_help(uint64_t takes, bool names) {
     for (size_t i = 0; i < ROWS; i++) {
-        const struct row *row = &rows[i];
+        const struct row *row = &option_rows[i];
         if (row->help == NULL || (row->takes != TAKEN_BY_ALL && (row->takes & takes) == 0))
             continue;
         if (names) {

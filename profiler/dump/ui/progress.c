@@ -12,7 +12,7 @@
 #define EVERY_NS UINT64_C(100000000)
 #define WIDTH    40
 
-static _Thread_local bool mine; /* the thread that may write */
+static _Thread_local bool may_write; /* the thread that may write */
 static bool progress_wanted, is_line_shown;
 static uint64_t next_ns; /* not before then */
 
@@ -24,13 +24,13 @@ static uint64_t now_ns(void) {
 
 void na_progress_begin(void) {
     const char *term = getenv("TERM");
-    mine = true;
+    may_write = true;
     progress_wanted = isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
     if (progress_wanted) next_ns = now_ns() + AFTER_NS;
 }
 
 void na_progress(const char *what, uint64_t done, uint64_t all) {
-    if (!mine || !progress_wanted || all == 0) return;
+    if (!may_write || !progress_wanted || all == 0) return;
     uint64_t now = now_ns();
     if (now < next_ns) return;
     next_ns = now + EVERY_NS;
@@ -52,7 +52,7 @@ void na_progress_download(long done, long all) {
 }
 
 void na_progress_end(void) {
-    if (!mine) return;
+    if (!may_write) return;
     if (is_line_shown) {
         fputs("\r\033[K", stderr);
         fflush(stderr);

@@ -35,11 +35,11 @@ static struct {
     ended_t *watched;
     uint32_t watched_next;
     _Atomic uint64_t levels; /* of ended lives */
-} ended;
+} ended_lives;
 
 void na_pool_blocks_start(bool wanted) {
-    __builtin_memset(&ended, 0, sizeof ended);
-    na_lock_reset(&ended.lock);
+    __builtin_memset(&ended_lives, 0, sizeof ended_lives);
+    na_lock_reset(&ended_lives.lock);
     na_pool_blocks_wanted = wanted;
 }
 
@@ -122,18 +122,18 @@ static bucket_t *bucket_at(bucket_t *buckets, uint64_t key) {
 }
 
 static bucket_t *make_buckets(void) {
-    bucket_t *buckets = atomic_load_explicit(&ended.buckets, memory_order_acquire);
+    bucket_t *buckets = atomic_load_explicit(&ended_lives.buckets, memory_order_acquire);
     if (buckets != NULL) return buckets;
-    na_lock(&ended.lock);
-    buckets = atomic_load_explicit(&ended.buckets, memory_order_relaxed);
+    na_lock(&ended_lives.lock);
+    buckets = atomic_load_explicit(&ended_lives.buckets, memory_order_relaxed);
     if (buckets == NULL) {
         uint64_t bytes = sizeof *buckets << BUCKET_BITS;
-        ended.watched = na_own_alloc(WATCHED_LIVES * sizeof *ended.watched, 4096);
+        ended_lives.watched = na_own_alloc(WATCHED_LIVES * sizeof *ended_lives.watched, 4096);
         buckets = na_own_alloc(bytes, bytes / 4);
-        if (ended.watched == NULL) buckets = NULL;
-        atomic_store_explicit(&ended.buckets, buckets, memory_order_release);
+        if (ended_lives.watched == NULL) buckets = NULL;
+        atomic_store_explicit(&ended_lives.buckets, buckets, memory_order_release);
     }
-    na_unlock(&ended.lock);
+    na_unlock(&ended_lives.lock);
     return buckets;
 }
 
@@ -154,11 +154,11 @@ static void remember_pool(const na_life_t *life, uint32_t pool) {
     }
     *way = (ended_t){*life, pool};
     na_unlock(&bucket->lock);
-    atomic_fetch_or_explicit(&ended.levels, UINT64_C(1) << level, memory_order_release);
+    atomic_fetch_or_explicit(&ended_lives.levels, UINT64_C(1) << level, memory_order_release);
     if (NA_LIKELY(!is_watched)) return;
-    na_lock(&ended.lock);
-    ended.watched[ended.watched_next++ % WATCHED_LIVES] = (ended_t){*life, pool};
-    na_unlock(&ended.lock);
+    na_lock(&ended_lives.lock);
+    ended_lives.watched[ended_lives.watched_next++ % WATCHED_LIVES] = (ended_t){*life, pool};
+    na_unlock(&ended_lives.lock);
 }
 
 void na_pool_block_ends(na_pool_blocks_t *blocks, uintptr_t base, uint64_t size, uint32_t pool,
@@ -218,9 +218,9 @@ static bool not_after(uint64_t a, uint64_t b) {
 }
 
 void na_pool_search_ended(na_pool_search_t *search) {
-    bucket_t *buckets = atomic_load_explicit(&ended.buckets, memory_order_acquire);
+    bucket_t *buckets = atomic_load_explicit(&ended_lives.buckets, memory_order_acquire);
     if (buckets == NULL) return;
-    uint64_t levels = atomic_load_explicit(&ended.levels, memory_order_acquire);
+    uint64_t levels = atomic_load_explicit(&ended_lives.levels, memory_order_acquire);
     for (; levels != 0; levels &= levels - 1) {
         unsigned level = (unsigned)__builtin_ctzll(levels);
         uint64_t granule = search->address >> level;
@@ -239,15 +239,15 @@ void na_pool_search_ended(na_pool_search_t *search) {
     if (search->pool != 0 && search->off == 0) return;
     if (!na_deaths_watches(search->address)) return;
     search->forgotten = false; /* the ring has them all, but where it was too short */
-    na_lock(&ended.lock);
-    uint32_t next = ended.watched_next;
+    na_lock(&ended_lives.lock);
+    uint32_t next = ended_lives.watched_next;
     uint32_t count = next < WATCHED_LIVES ? next : WATCHED_LIVES;
     for (uint32_t i = 1; i <= count && (search->pool == 0 || search->off != 0); i++) {
-        const ended_t *e = &ended.watched[(next - i) % WATCHED_LIVES];
+        const ended_t *e = &ended_lives.watched[(next - i) % WATCHED_LIVES];
         consider_pool(search, &e->life, e->pool);
     }
     if (next > WATCHED_LIVES &&
-        not_after(search->ages, ended.watched[next % WATCHED_LIVES].life.death))
+        not_after(search->ages, ended_lives.watched[next % WATCHED_LIVES].life.death))
         search->forgotten = true;
-    na_unlock(&ended.lock);
+    na_unlock(&ended_lives.lock);
 }

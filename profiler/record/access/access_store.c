@@ -35,7 +35,7 @@ static struct {
     uint64_t maps_read, ticked;
     bool homes_refused, maps_fresh;
     na_access_table_t sources, nodes, objects_table, windows, samples, probes;
-} s;
+} sample_store;
 
 #define TABLE(t, entry, bytes)                                                                     \
     (na_access_table_t) {                                                                          \
@@ -43,34 +43,37 @@ static struct {
     }
 
 static void write_nodes(void) {
-    s.nodes.next_id = 0;
+    sample_store.nodes.next_id = 0;
     for (unsigned i = 0; i < na_node_count; i++) {
-        na_nprof_access_node_t *n = na_access_table_next(&s.nodes);
+        na_nprof_access_node_t *n = na_access_table_next(&sample_store.nodes);
         if (n == NULL) return;
         na_node_facts(i, n);
-        na_access_table_commit(&s.nodes);
+        na_access_table_commit(&sample_store.nodes);
     }
 }
 
 void na_access_store_init(void) {
-    __builtin_memset(&s, 0, sizeof s);
+    __builtin_memset(&sample_store, 0, sizeof sample_store);
     na_lock_reset(&na_access_store_lock);
-    s.sources = TABLE(NA_NPROF_ACCESS_SOURCES, na_nprof_access_source_t, 8u << 10);
-    s.nodes = TABLE(NA_NPROF_ACCESS_NODES, na_nprof_access_node_t, 8u << 10);
-    s.objects_table = TABLE(NA_NPROF_ACCESS_OBJECTS, na_nprof_access_object_t, 64u << 10);
-    s.windows = TABLE(NA_NPROF_ACCESS_WINDOWS, na_nprof_access_window_t, 64u << 10);
-    s.samples = TABLE(NA_NPROF_ACCESS_SAMPLES, na_nprof_access_sample_t, 256u << 10);
-    s.probes = TABLE(NA_NPROF_ACCESS_PROBES, na_nprof_access_probe_t, 32u << 10);
+    sample_store.sources = TABLE(NA_NPROF_ACCESS_SOURCES, na_nprof_access_source_t, 8u << 10);
+    sample_store.nodes = TABLE(NA_NPROF_ACCESS_NODES, na_nprof_access_node_t, 8u << 10);
+    sample_store.objects_table =
+        TABLE(NA_NPROF_ACCESS_OBJECTS, na_nprof_access_object_t, 64u << 10);
+    sample_store.windows = TABLE(NA_NPROF_ACCESS_WINDOWS, na_nprof_access_window_t, 64u << 10);
+    sample_store.samples = TABLE(NA_NPROF_ACCESS_SAMPLES, na_nprof_access_sample_t, 256u << 10);
+    sample_store.probes = TABLE(NA_NPROF_ACCESS_PROBES, na_nprof_access_probe_t, 32u << 10);
 }
 
 static bool make_room_for_sample(void) {
-    s.batch = na_own_alloc(BATCH * sizeof *s.batch, BATCH * sizeof *s.batch);
-    s.pages = na_own_alloc(BATCH * sizeof *s.pages, 4096);
-    s.status = na_own_alloc(BATCH * sizeof *s.status, 4096);
-    s.object_mask = OBJECT_SLOTS - 1;
-    s.objects = na_own_alloc(OBJECT_SLOTS * sizeof *s.objects, 4096);
-    return s.batch != NULL && s.pages != NULL && s.status != NULL && s.objects != NULL &&
-           na_deaths_start() && na_athreads_start() && na_amaps_start();
+    sample_store.batch =
+        na_own_alloc(BATCH * sizeof *sample_store.batch, BATCH * sizeof *sample_store.batch);
+    sample_store.pages = na_own_alloc(BATCH * sizeof *sample_store.pages, 4096);
+    sample_store.status = na_own_alloc(BATCH * sizeof *sample_store.status, 4096);
+    sample_store.object_mask = OBJECT_SLOTS - 1;
+    sample_store.objects = na_own_alloc(OBJECT_SLOTS * sizeof *sample_store.objects, 4096);
+    return sample_store.batch != NULL && sample_store.pages != NULL &&
+           sample_store.status != NULL && sample_store.objects != NULL && na_deaths_start() &&
+           na_athreads_start() && na_amaps_start();
 }
 
 bool na_access_store_start(void) {
@@ -79,27 +82,27 @@ bool na_access_store_start(void) {
     if (made) {
         na_access_clock_start();
         write_nodes();
-        s.maps_read = s.ticked = na_access_mono();
-        na_amaps_read(s.maps_read);
+        sample_store.maps_read = sample_store.ticked = na_access_mono();
+        na_amaps_read(sample_store.maps_read);
     }
     na_unlock(&na_access_store_lock);
     return made;
 }
 
 na_nprof_access_source_t *na_access_store_source(const na_access_source_t *source) {
-    na_nprof_access_source_t *e = na_access_table_next(&s.sources);
+    na_nprof_access_source_t *e = na_access_table_next(&sample_store.sources);
     if (e == NULL) return NULL;
     e->source = source->kind;
     e->flags = source->flags | NA_NPROF_ACCESS_VALID;
     e->unit = source->unit;
     e->end_ns = NA_NPROF_NS_STILL;
-    na_access_table_commit(&s.sources);
+    na_access_table_commit(&sample_store.sources);
     na_nprof_open(e, sizeof *e);
     return e;
 }
 
 void na_access_store_sources(bool change) {
-    na_nprof_chunk_t *c = s.sources.chunk; /* they are few */
+    na_nprof_chunk_t *c = sample_store.sources.chunk; /* they are few */
     na_nprof_access_source_t *e = (na_nprof_access_source_t *)(c + 1);
     for (uint32_t i = 0; c != NULL && i < c->count; i++) {
         if (change)
@@ -122,16 +125,16 @@ static object_slot_t *object_slot(object_slot_t *slots, uint32_t mask, uintptr_t
 }
 
 static bool grow_objects(void) {
-    uint32_t mask = s.object_mask * 2 + 1;
-    uint64_t bytes = ((uint64_t)mask + 1) * sizeof *s.objects;
+    uint32_t mask = sample_store.object_mask * 2 + 1;
+    uint64_t bytes = ((uint64_t)mask + 1) * sizeof *sample_store.objects;
     object_slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
     if (slots == NULL) return false;
-    for (uint32_t i = 0; i <= s.object_mask; i++)
-        if (s.objects[i].id != 0)
-            *object_slot(slots, mask, s.objects[i].base, s.objects[i].birth, s.objects[i].pool) =
-                s.objects[i];
-    s.objects = slots;
-    s.object_mask = mask;
+    for (uint32_t i = 0; i <= sample_store.object_mask; i++)
+        if (sample_store.objects[i].id != 0)
+            *object_slot(slots, mask, sample_store.objects[i].base, sample_store.objects[i].birth,
+                         sample_store.objects[i].pool) = sample_store.objects[i];
+    sample_store.objects = slots;
+    sample_store.object_mask = mask;
     return true;
 }
 
@@ -146,14 +149,15 @@ static void ended_by(const object_slot_t *slot, uint64_t since_ns) {
 /* `pool`: 0, it is a heap block. Returns 0: no room, or its record was being filled. */
 static uint32_t object_of(const na_life_t *life, uint32_t pool) {
     if (life->record.site == NA_NPROF_NO_STACK) return 0;
-    object_slot_t *slot =
-        object_slot(s.objects, s.object_mask, life->base, life->record.birth, pool);
+    object_slot_t *slot = object_slot(sample_store.objects, sample_store.object_mask, life->base,
+                                      life->record.birth, pool);
     if (slot->id == 0) {
-        if (s.object_count * 2 > s.object_mask) {
+        if (sample_store.object_count * 2 > sample_store.object_mask) {
             if (!grow_objects()) return 0;
-            slot = object_slot(s.objects, s.object_mask, life->base, life->record.birth, pool);
+            slot = object_slot(sample_store.objects, sample_store.object_mask, life->base,
+                               life->record.birth, pool);
         }
-        na_nprof_access_object_t *e = na_access_table_next(&s.objects_table);
+        na_nprof_access_object_t *e = na_access_table_next(&sample_store.objects_table);
         if (e == NULL) return 0;
         const na_record_t *r = &life->record;
         e->kind = pool != 0 ? NA_NPROF_OBJECT_POOL : NA_NPROF_OBJECT_HEAP;
@@ -168,8 +172,8 @@ static uint32_t object_of(const na_life_t *life, uint32_t pool) {
         e->thread = r->thread;
         e->node = r->node < na_node_count ? (int16_t)r->node : NA_NPROF_NO_NODE;
         *slot = (object_slot_t){life->base, life->record.birth, e,
-                                na_access_table_commit(&s.objects_table), pool};
-        s.object_count++;
+                                na_access_table_commit(&sample_store.objects_table), pool};
+        sample_store.object_count++;
     }
     if (life->death != NA_LIFE_LASTS)
         ended_by(slot, na_access_since(na_access_mono_of(life->death)));
@@ -183,7 +187,8 @@ static void find_ended(uint32_t most) {
     uint64_t now = na_access_since(na_access_mono());
     if (na_access_config->find == NULL) return;
     for (; most > 0; most--) {
-        const object_slot_t *slot = &s.objects[s.looked_at++ & s.object_mask];
+        const object_slot_t *slot =
+            &sample_store.objects[sample_store.looked_at++ & sample_store.object_mask];
         if (slot->id == 0 || slot->pool != 0 || slot->entry->death_ns != NA_NPROF_NS_STILL)
             continue;
         na_access_config->find((const void *)slot->base, &found);
@@ -225,20 +230,20 @@ uint32_t na_access_store_object_at(uintptr_t address, uint64_t mono_ns) {
 /* ---- windows ---- */
 
 na_nprof_access_window_t *na_access_store_window(uint32_t *id) {
-    *id = s.windows.next_id;
-    return na_access_table_next(&s.windows);
+    *id = sample_store.windows.next_id;
+    return na_access_table_next(&sample_store.windows);
 }
 
 void na_access_store_window_done(void) {
-    na_access_table_commit(&s.windows);
+    na_access_table_commit(&sample_store.windows);
 }
 
 na_nprof_access_probe_t *na_access_store_probe(void) {
-    return na_access_table_next(&s.probes);
+    return na_access_table_next(&sample_store.probes);
 }
 
 void na_access_store_probe_done(void) {
-    na_access_table_commit(&s.probes);
+    na_access_table_commit(&sample_store.probes);
 }
 
 /* ---- samples ---- */
@@ -264,10 +269,10 @@ static uint8_t access_target(const na_nprof_access_mapping_t *m) {
 static void place_sample(na_nprof_access_sample_t *sample, uint64_t mono_ns) {
     uintptr_t address = sample->address;
     const na_nprof_access_mapping_t *m = na_amaps_find(address, &sample->mapping);
-    if (m == NULL && mono_ns > s.maps_read && !s.maps_fresh) {
-        s.maps_fresh = true; /* once a batch is enough */
-        s.maps_read = na_access_mono();
-        na_amaps_read(s.maps_read);
+    if (m == NULL && mono_ns > sample_store.maps_read && !sample_store.maps_fresh) {
+        sample_store.maps_fresh = true; /* once a batch is enough */
+        sample_store.maps_read = na_access_mono();
+        na_amaps_read(sample_store.maps_read);
         m = na_amaps_find(address, &sample->mapping);
     }
     if (na_writer_is_own(address))
@@ -277,7 +282,7 @@ static void place_sample(na_nprof_access_sample_t *sample, uint64_t mono_ns) {
 }
 
 static void store(const na_access_raw_t *raw, int16_t home, bool later) {
-    na_nprof_access_sample_t *sample = na_access_table_next(&s.samples);
+    na_nprof_access_sample_t *sample = na_access_table_next(&sample_store.samples);
     if (sample == NULL) {
         na_access_entry->lost++;
         return;
@@ -288,7 +293,7 @@ static void store(const na_access_raw_t *raw, int16_t home, bool later) {
         .ip = raw->ip,
         .address = raw->address,
         .weight = raw->weight,
-        .serial = ++s.serial,
+        .serial = ++sample_store.serial,
         .stack = raw->stack != 0 ? raw->stack
                  : raw->ip != 0  ? na_stacks_of_pc(raw->ip, raw->exact_ip)
                                  : 0,
@@ -330,50 +335,52 @@ static void store(const na_access_raw_t *raw, int16_t home, bool later) {
         raw->level == NA_NPROF_LEVEL_DRAM)
         na_access_entry->dram++;
     na_access_entry->stored++;
-    na_access_table_commit(&s.samples);
+    na_access_table_commit(&sample_store.samples);
 }
 
 /* Nodes of the pages of the batch, where the source did not say. */
 static void ask_homes(void) {
     uint32_t asked = 0;
-    if (na_node_count == 1 || s.homes_refused) return;
-    for (uint32_t i = 0; i < s.waiting; i++)
-        if (s.batch[i].home == NA_NPROF_NO_NODE)
-            s.pages[asked++] =
-                (void *)(uintptr_t)(s.batch[i].address & ~(uint64_t)(na_os_page - 1));
+    if (na_node_count == 1 || sample_store.homes_refused) return;
+    for (uint32_t i = 0; i < sample_store.waiting; i++)
+        if (sample_store.batch[i].home == NA_NPROF_NO_NODE)
+            sample_store.pages[asked++] =
+                (void *)(uintptr_t)(sample_store.batch[i].address & ~(uint64_t)(na_os_page - 1));
     if (asked == 0) return;
-    long error = na_os_page_nodes(s.pages, asked, s.status);
+    long error = na_os_page_nodes(sample_store.pages, asked, sample_store.status);
     if (error < 0) {
-        s.homes_refused = true; /* as in containers: every further answer would be the same */
+        sample_store.homes_refused =
+            true; /* as in containers: every further answer would be the same */
         return;
     }
     na_access_entry->homes_asked += asked;
-    for (uint32_t i = 0, at = 0; i < s.waiting; i++) {
-        if (s.batch[i].home != NA_NPROF_NO_NODE) continue;
-        int node = s.status[at] >= 0 ? na_node_dense((unsigned)s.status[at]) : -1;
+    for (uint32_t i = 0, at = 0; i < sample_store.waiting; i++) {
+        if (sample_store.batch[i].home != NA_NPROF_NO_NODE) continue;
+        int node =
+            sample_store.status[at] >= 0 ? na_node_dense((unsigned)sample_store.status[at]) : -1;
         at++;
         if (node < 0)
             na_access_entry->homes_unknown++;
         else
-            s.batch[i].home = (int16_t)(node | HOME_WAS_ASKED);
+            sample_store.batch[i].home = (int16_t)(node | HOME_WAS_ASKED);
     }
 }
 
 void na_access_store_flush(void) {
-    if (s.waiting == 0) return;
+    if (sample_store.waiting == 0) return;
     na_lock(&na_access_store_lock);
     na_access_clock_tick();
-    s.maps_fresh = false;
+    sample_store.maps_fresh = false;
     ask_homes();
-    for (uint32_t i = 0; i < s.waiting; i++) {
-        const na_access_raw_t *raw = &s.batch[i];
+    for (uint32_t i = 0; i < sample_store.waiting; i++) {
+        const na_access_raw_t *raw = &sample_store.batch[i];
         int16_t home = raw->home;
         bool later = home > 0 && (home & HOME_WAS_ASKED) != 0;
         if (later) home = (int16_t)(home & ~HOME_WAS_ASKED);
         if (home == NA_NPROF_NO_NODE && na_node_count == 1) home = 0;
         store(raw, home, later);
     }
-    s.waiting = 0;
+    sample_store.waiting = 0;
     na_unlock(&na_access_store_lock);
 }
 
@@ -385,15 +392,15 @@ void na_access_store_sample(const na_access_raw_t *raw) {
         na_access_entry->impossible++;
         return;
     }
-    s.batch[s.waiting++] = *raw;
-    if (s.waiting == BATCH) na_access_store_flush();
+    sample_store.batch[sample_store.waiting++] = *raw;
+    if (sample_store.waiting == BATCH) na_access_store_flush();
 }
 
 void na_access_store_tick(uint64_t mono_ns) {
-    if (mono_ns < s.ticked + TICK_EVERY) return;
+    if (mono_ns < sample_store.ticked + TICK_EVERY) return;
     na_lock(&na_access_store_lock);
     na_access_clock_tick();
-    s.ticked = s.maps_read = mono_ns;
+    sample_store.ticked = sample_store.maps_read = mono_ns;
     na_athreads_tick();
     na_amaps_read(mono_ns);
     find_ended(LOOKED_AT);
@@ -405,7 +412,7 @@ void na_access_store_stop(void) {
     na_lock(&na_access_store_lock);
     na_access_clock_tick();
     na_athreads_tick();
-    find_ended(s.object_mask + 1);
+    find_ended(sample_store.object_mask + 1);
     __atomic_store_n(&na_access_entry->end_ns, na_access_since(na_access_mono()), __ATOMIC_RELAXED);
     na_unlock(&na_access_store_lock);
 }

@@ -63,7 +63,7 @@ static struct {
     uint32_t ring_first, ring_count;
     uint64_t ring_bytes;
     na_nprof_chunk_t dropped; /* the latest room of dropped chunks; length 0: none */
-} w;
+} trace_writer;
 
 #define RING (1u << 20)
 
@@ -91,7 +91,7 @@ uint32_t na_trace_buffer_units(const na_nprof_buffer_t *b) {
 }
 
 static bool is_small(const na_nprof_buffer_t *b) {
-    return chunk_of(b)->length < w.buffer_bytes;
+    return chunk_of(b)->length < trace_writer.buffer_bytes;
 }
 
 /* ---- packing ---- */
@@ -109,19 +109,20 @@ static void own_zfree(voidpf unused, voidpf memory) {
 
 static bool packer_ready(packer_t *p) {
     if (p->packed != NULL) return true;
-    uint32_t units = (uint32_t)(w.buffer_bytes / sizeof(na_nprof_unit_t));
+    uint32_t units = (uint32_t)(trace_writer.buffer_bytes / sizeof(na_nprof_unit_t));
     p->raw_room = na_trace_code_bound(units);
     p->packed_room = (uint64_t)units * 40 + 4 * NA_NPROF_PAGE; /* 32 a unit would do */
     p->coder = na_own_alloc(na_trace_coder_bytes(units), na_trace_coder_bytes(units));
-    p->raw = na_own_alloc(p->raw_room, w.buffer_bytes / 2);
-    uint8_t *packed = na_own_alloc(p->packed_room, w.buffer_bytes / 4);
+    p->raw = na_own_alloc(p->raw_room, trace_writer.buffer_bytes / 2);
+    uint8_t *packed = na_own_alloc(p->packed_room, trace_writer.buffer_bytes / 4);
     if (p->coder == NULL || p->raw == NULL || packed == NULL) return false;
-    if (w.level != 0 && &deflateInit2_ != NULL) {
+    if (trace_writer.level != 0 && &deflateInit2_ != NULL) {
         p->zlib = (z_stream){.zalloc = own_zalloc, .zfree = own_zfree};
         /* Coded events repeat themselves in runs. Looking for other repetitions, too, takes half
          * as long again for a fifth of the size at most: from level 2 on. */
-        int strategy = w.level == 1 ? Z_RLE : Z_DEFAULT_STRATEGY;
-        p->zlib_ready = deflateInit2(&p->zlib, (int)w.level, Z_DEFLATED, 15, 9, strategy) == Z_OK;
+        int strategy = trace_writer.level == 1 ? Z_RLE : Z_DEFAULT_STRATEGY;
+        p->zlib_ready =
+            deflateInit2(&p->zlib, (int)trace_writer.level, Z_DEFLATED, 15, 9, strategy) == Z_OK;
     }
     p->packed = packed;
     return true;
@@ -163,32 +164,35 @@ static bool squeeze(packer_t *p, const uint8_t *raw, uint64_t bytes, na_nprof_ch
 /* Gives up the oldest chunks until the limit is kept. Dropped chunks that lie one after the other
  * become one; their first page stays, so that a reader finds its way. */
 static void overflow_limit(const na_nprof_chunk_t *c, uint64_t offset, uint32_t events) {
-    if (w.max == 0 || w.ring == NULL) return;
-    na_lock(&w.ring_lock);
-    w.ring[(w.ring_first + w.ring_count) % RING] = (sealed_t){offset, c->length, events};
-    w.ring_count++;
-    w.ring_bytes += c->length;
-    while ((w.ring_bytes > w.max || w.ring_count == RING) && w.ring_count > 1) {
-        sealed_t old = w.ring[w.ring_first];
-        w.ring_first = (w.ring_first + 1) % RING;
-        w.ring_count--;
-        w.ring_bytes -= old.length;
+    if (trace_writer.max == 0 || trace_writer.ring == NULL) return;
+    na_lock(&trace_writer.ring_lock);
+    trace_writer.ring[(trace_writer.ring_first + trace_writer.ring_count) % RING] =
+        (sealed_t){offset, c->length, events};
+    trace_writer.ring_count++;
+    trace_writer.ring_bytes += c->length;
+    while ((trace_writer.ring_bytes > trace_writer.max || trace_writer.ring_count == RING) &&
+           trace_writer.ring_count > 1) {
+        sealed_t old = trace_writer.ring[trace_writer.ring_first];
+        trace_writer.ring_first = (trace_writer.ring_first + 1) % RING;
+        trace_writer.ring_count--;
+        trace_writer.ring_bytes -= old.length;
         na_rec_lose(&na_rec.header->dropped_events, old.events);
         uint64_t from = old.offset + NA_NPROF_PAGE;
-        if (w.dropped.length != 0 && w.dropped.self_offset + w.dropped.length == old.offset) {
-            w.dropped.length += old.length;
+        if (trace_writer.dropped.length != 0 &&
+            trace_writer.dropped.self_offset + trace_writer.dropped.length == old.offset) {
+            trace_writer.dropped.length += old.length;
             from = old.offset;
         } else {
-            w.dropped = (na_nprof_chunk_t){.type = NA_NPROF_TRACE_DROPPED,
-                                           .flags = NA_NPROF_LIVE,
-                                           .length = old.length,
-                                           .self_offset = old.offset,
-                                           .entry_size = 1};
+            trace_writer.dropped = (na_nprof_chunk_t){.type = NA_NPROF_TRACE_DROPPED,
+                                                      .flags = NA_NPROF_LIVE,
+                                                      .length = old.length,
+                                                      .self_offset = old.offset,
+                                                      .entry_size = 1};
         }
-        na_writer_rewrite(&w.dropped);
+        na_writer_rewrite(&trace_writer.dropped);
         na_writer_punch(from, old.offset + old.length - from);
     }
-    na_unlock(&w.ring_lock);
+    na_unlock(&trace_writer.ring_lock);
 }
 
 /* Makes a chunk of a buffer's events. */
@@ -206,8 +210,9 @@ static void seal(packer_t *p, const na_nprof_buffer_t *b) {
     uint64_t bytes = 0, offset = 0;
     bool done = packer_ready(p);
     if (done) {
-        bytes = w.level == 0 ? na_trace_store(p->raw, units, b->used, &events)
-                             : na_trace_encode(p->coder, p->raw, units, b->used, w.shift, &events);
+        bytes = trace_writer.level == 0 ? na_trace_store(p->raw, units, b->used, &events)
+                                        : na_trace_encode(p->coder, p->raw, units, b->used,
+                                                          trace_writer.shift, &events);
         done = squeeze(p, p->raw, bytes, &c) && na_writer_append(&c, p->packed, &offset);
     } else {
         events = b->used;
@@ -228,51 +233,51 @@ static void wake(_Atomic uint32_t *word) {
 static void enqueue(na_nprof_buffer_t *b) {
     uint64_t offset = buffer_offset(b);
     b->next = 0;
-    na_lock(&w.lock);
-    if (w.last != 0)
-        buffer_at(w.last)->next = offset;
+    na_lock(&trace_writer.lock);
+    if (trace_writer.last != 0)
+        buffer_at(trace_writer.last)->next = offset;
     else
-        w.first = offset;
-    w.last = offset;
-    w.queued++;
-    bool sleeping = w.sleeping;
-    w.sleeping = false;
-    na_unlock(&w.lock);
-    if (sleeping) wake(&w.work);
+        trace_writer.first = offset;
+    trace_writer.last = offset;
+    trace_writer.queued++;
+    bool sleeping = trace_writer.sleeping;
+    trace_writer.sleeping = false;
+    na_unlock(&trace_writer.lock);
+    if (sleeping) wake(&trace_writer.work);
 }
 
 /* Packs the oldest full buffer. False: there is none. */
 static bool pack_one(packer_t *p) {
-    na_lock(&w.lock);
-    uint64_t offset = w.first;
-    bool cut = offset == 0 && w.queued != 0; /* the links lie in the file */
-    if (cut) w.queued = 0;
+    na_lock(&trace_writer.lock);
+    uint64_t offset = trace_writer.first;
+    bool cut = offset == 0 && trace_writer.queued != 0; /* the links lie in the file */
+    if (cut) trace_writer.queued = 0;
     if (offset != 0) {
-        w.first = buffer_at(offset)->next;
-        if (w.first == 0) w.last = 0;
-        w.queued--;
-        w.packing++;
+        trace_writer.first = buffer_at(offset)->next;
+        if (trace_writer.first == 0) trace_writer.last = 0;
+        trace_writer.queued--;
+        trace_writer.packing++;
     }
-    na_unlock(&w.lock);
+    na_unlock(&trace_writer.lock);
     if (cut) na_rec_end_at_once();
     if (offset == 0) return false;
     na_nprof_buffer_t *b = buffer_at(offset);
     seal(p, b);
     __atomic_store_n(&b->used, 0, __ATOMIC_RELEASE);
-    na_lock(&w.lock);
-    b->next = w.free[is_small(b)];
-    w.free[is_small(b)] = offset;
-    w.packing--;
-    na_unlock(&w.lock);
-    wake(&w.done);
+    na_lock(&trace_writer.lock);
+    b->next = trace_writer.free[is_small(b)];
+    trace_writer.free[is_small(b)] = offset;
+    trace_writer.packing--;
+    na_unlock(&trace_writer.lock);
+    wake(&trace_writer.done);
     return true;
 }
 
 /* The same by a thread of the program; false: nothing to do, or another is at it. */
 static bool help_writer(void) {
-    if (atomic_exchange(&w.helper_busy, true)) return false;
-    bool packed = pack_one(&w.packers[1]);
-    atomic_store(&w.helper_busy, false);
+    if (atomic_exchange(&trace_writer.helper_busy, true)) return false;
+    bool packed = pack_one(&trace_writer.packers[1]);
+    atomic_store(&trace_writer.helper_busy, false);
     return packed;
 }
 
@@ -287,21 +292,22 @@ static na_nprof_buffer_t *new_buffer(uint64_t bytes) {
 }
 
 na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t) {
-    bool small = t->trace == NULL && w.buffer_bytes > SMALL_BYTES;
+    bool small = t->trace == NULL && trace_writer.buffer_bytes > SMALL_BYTES;
     if (t->trace != NULL) enqueue(t->trace);
     for (;;) {
-        uint32_t seen = atomic_load(&w.done); /* before `lost`, after which it changes once more */
+        uint32_t seen =
+            atomic_load(&trace_writer.done); /* before `lost`, after which it changes once more */
         if (atomic_load(&na_rec.lost)) return NULL;
-        na_lock(&w.lock);
-        uint64_t offset = w.free[small];
-        if (offset != 0) w.free[small] = buffer_at(offset)->next;
-        bool crowded = w.queued >= QUEUE;
-        bool idle = w.queued + w.packing == 0;
-        uint32_t sequence = ++w.sequence;
-        na_unlock(&w.lock);
-        if (offset == 0 && !w.has_thread && help_writer()) continue;
+        na_lock(&trace_writer.lock);
+        uint64_t offset = trace_writer.free[small];
+        if (offset != 0) trace_writer.free[small] = buffer_at(offset)->next;
+        bool crowded = trace_writer.queued >= QUEUE;
+        bool idle = trace_writer.queued + trace_writer.packing == 0;
+        uint32_t sequence = ++trace_writer.sequence;
+        na_unlock(&trace_writer.lock);
+        if (offset == 0 && !trace_writer.has_thread && help_writer()) continue;
         na_nprof_buffer_t *b = offset != 0 ? buffer_at(offset) : NULL;
-        if (b == NULL && !crowded) b = new_buffer(small ? SMALL_BYTES : w.buffer_bytes);
+        if (b == NULL && !crowded) b = new_buffer(small ? SMALL_BYTES : trace_writer.buffer_bytes);
         if (b != NULL && na_trace_buffer_units(b) == 0) {
             na_rec_end_at_once();
             return NULL;
@@ -309,16 +315,16 @@ na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t) {
         if (b != NULL) {
             b->thread = t->index;
             b->sequence = sequence;
-            b->tick_shift = w.shift;
+            b->tick_shift = trace_writer.shift;
             return b;
         }
-        if (w.lossy || idle) return NULL;
-        if (!help_writer()) na_os_futex_wait((const uint32_t *)&w.done, seen);
+        if (trace_writer.lossy || idle) return NULL;
+        if (!help_writer()) na_os_futex_wait((const uint32_t *)&trace_writer.done, seen);
     }
 }
 
 void na_trace_writer_lost(void) {
-    wake(&w.done);
+    wake(&trace_writer.done);
 }
 
 /* ---- the thread ---- */
@@ -327,19 +333,20 @@ static void *pack_forever(void *unused) {
     (void)unused;
     na_rthread_inside = na_rthread_own = true;
     for (;;) {
-        uint32_t seen = atomic_load(&w.work);
-        if (pack_one(&w.packers[0])) continue;
-        na_lock(&w.lock);
-        bool empty = w.first == 0, ended = w.ended;
-        if (empty) w.sleeping = true;
-        na_unlock(&w.lock);
+        uint32_t seen = atomic_load(&trace_writer.work);
+        if (pack_one(&trace_writer.packers[0])) continue;
+        na_lock(&trace_writer.lock);
+        bool empty = trace_writer.first == 0, ended = trace_writer.ended;
+        if (empty) trace_writer.sleeping = true;
+        na_unlock(&trace_writer.lock);
         if (ended) break;
         if (!empty) continue;
         struct timespec limit = {.tv_sec = 1};
-        long r = na_sys6(SYS_futex, (long)&w.work, FUTEX_WAIT_PRIVATE, seen, (long)&limit, 0, 0);
+        long r = na_sys6(SYS_futex, (long)&trace_writer.work, FUTEX_WAIT_PRIVATE, seen,
+                         (long)&limit, 0, 0);
         if (r != -ETIMEDOUT || !na_rthread_left_alone()) continue;
-        w.wants_thread = false;
-        atomic_store(&w.has_thread, false);
+        trace_writer.wants_thread = false;
+        atomic_store(&trace_writer.has_thread, false);
         break;
     }
     atomic_store(&thread_runs, 0); /* nothing of the profile is touched any more */
@@ -348,12 +355,12 @@ static void *pack_forever(void *unused) {
 }
 
 void na_trace_writer_thread(void) {
-    if (!w.wants_thread || w.has_thread) return;
+    if (!trace_writer.wants_thread || trace_writer.has_thread) return;
     bool inside = na_rthread_inside, own = na_rthread_own;
     na_rthread_inside = na_rthread_own = true;
     atomic_store(&thread_runs, 1);
-    w.has_thread = na_thread_start(pack_forever);
-    if (!w.has_thread) atomic_store(&thread_runs, 0);
+    trace_writer.has_thread = na_thread_start(pack_forever);
+    if (!trace_writer.has_thread) atomic_store(&thread_runs, 0);
     na_rthread_inside = inside;
     na_rthread_own = own;
 }
@@ -362,15 +369,16 @@ void na_trace_writer_thread(void) {
 
 void na_trace_writer_start(const na_profile_config_t *config) {
     uint64_t bytes = config->trace_buffer != 0 ? config->trace_buffer : UINT64_C(1) << 20;
-    __builtin_memset(&w, 0, sizeof w);
+    __builtin_memset(&trace_writer, 0, sizeof trace_writer);
     atomic_store(&thread_runs, 0); /* a forked child has none */
-    w.buffer_bytes = (bytes + NA_NPROF_PAGE - 1) & ~(uint64_t)(NA_NPROF_PAGE - 1);
-    w.level = config->trace_level;
-    w.lossy = config->trace_lossy;
-    w.wants_thread = !config->trace_no_thread;
-    w.max = config->trace_max;
-    w.shift = na_rec.tsc ? 5 : 3;
-    if (w.max != 0) w.ring = na_own_alloc(RING * sizeof *w.ring, NA_NPROF_PAGE);
+    trace_writer.buffer_bytes = (bytes + NA_NPROF_PAGE - 1) & ~(uint64_t)(NA_NPROF_PAGE - 1);
+    trace_writer.level = config->trace_level;
+    trace_writer.lossy = config->trace_lossy;
+    trace_writer.wants_thread = !config->trace_no_thread;
+    trace_writer.max = config->trace_max;
+    trace_writer.shift = na_rec.tsc ? 5 : 3;
+    if (trace_writer.max != 0)
+        trace_writer.ring = na_own_alloc(RING * sizeof *trace_writer.ring, NA_NPROF_PAGE);
 }
 
 void na_trace_writer_take(na_nprof_buffer_t *b) {
@@ -380,18 +388,18 @@ void na_trace_writer_take(na_nprof_buffer_t *b) {
 /* Until nothing is queued nor being packed; then, if it is `last`, for ever. */
 static void drain_events(bool last) {
     for (;;) {
-        uint32_t seen = atomic_load(&w.done);
+        uint32_t seen = atomic_load(&trace_writer.done);
         if (help_writer()) continue;
-        na_lock(&w.lock);
+        na_lock(&trace_writer.lock);
         if (atomic_load(&na_rec.lost)) { /* so are the buffers, and their list */
-            w.first = w.last = 0;
-            w.queued = 0;
+            trace_writer.first = trace_writer.last = 0;
+            trace_writer.queued = 0;
         }
-        bool busy = w.queued + w.packing != 0;
-        w.ended = last && !busy;
-        na_unlock(&w.lock);
+        bool busy = trace_writer.queued + trace_writer.packing != 0;
+        trace_writer.ended = last && !busy;
+        na_unlock(&trace_writer.lock);
         if (!busy) return;
-        na_os_futex_wait((const uint32_t *)&w.done, seen);
+        na_os_futex_wait((const uint32_t *)&trace_writer.done, seen);
     }
 }
 
@@ -404,11 +412,11 @@ void na_trace_writer_finish(void) {
     for (na_rthread_t *t = atomic_exchange(&na_rec.idle, NULL); t != NULL; t = t->next)
         na_trace_ended(t);
     drain_events(true);
-    wake(&w.work);
+    wake(&trace_writer.work);
     while (atomic_load(&thread_runs) != 0)
         na_os_futex_wait((const uint32_t *)&thread_runs, 1);
     for (unsigned i = 0; i < 2; i++)
-        for (uint64_t at = w.free[i]; at != 0; at = buffer_at(at)->next) {
+        for (uint64_t at = trace_writer.free[i]; at != 0; at = buffer_at(at)->next) {
             uint64_t from = at - sizeof(na_nprof_chunk_t);
             na_writer_punch(from + NA_NPROF_PAGE, chunk_of(buffer_at(at))->length - NA_NPROF_PAGE);
         }

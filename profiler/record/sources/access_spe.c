@@ -52,7 +52,7 @@ static struct {
     uint64_t mono0, ticks0; /* at the beginning */
     uint64_t mono, ticks;   /* the latest pair */
     double ns_per_tick;
-} pair;
+} counter_pair;
 
 static void clock_tick(void) {
     uint64_t least = UINT64_MAX;
@@ -60,11 +60,12 @@ static void clock_tick(void) {
         uint64_t before = na_ticks(), mono = na_access_mono(), took = na_ticks() - before;
         if (took >= least) continue;
         least = took;
-        pair.mono = mono;
-        pair.ticks = before + took / 2;
+        counter_pair.mono = mono;
+        counter_pair.ticks = before + took / 2;
     }
-    if (pair.mono - pair.mono0 > 100000000)
-        pair.ns_per_tick = (double)(pair.mono - pair.mono0) / (double)(pair.ticks - pair.ticks0);
+    if (counter_pair.mono - counter_pair.mono0 > 100000000)
+        counter_pair.ns_per_tick = (double)(counter_pair.mono - counter_pair.mono0) /
+                                   (double)(counter_pair.ticks - counter_pair.ticks0);
 }
 
 static void clock_start(void) {
@@ -72,18 +73,18 @@ static void clock_start(void) {
 #if defined(__aarch64__)
     __asm__("mrs %0, cntfrq_el0" : "=r"(hz));
 #endif
-    pair.mono0 = na_access_mono();
-    pair.ns_per_tick = hz != 0 ? 1e9 / (double)hz : 1;
+    counter_pair.mono0 = na_access_mono();
+    counter_pair.ns_per_tick = hz != 0 ? 1e9 / (double)hz : 1;
     clock_tick();
-    pair.mono0 = pair.mono;
-    pair.ticks0 = pair.ticks;
+    counter_pair.mono0 = counter_pair.mono;
+    counter_pair.ticks0 = counter_pair.ticks;
 }
 
 /* A record is not older than a minute, nor from later than a moment after the last look. */
 static uint64_t mono_of(uint64_t ticks) {
-    double off = (double)(int64_t)(ticks - pair.ticks) * pair.ns_per_tick;
+    double off = (double)(int64_t)(ticks - counter_pair.ticks) * counter_pair.ns_per_tick;
     if (off < -60e9 || off > 1e9) return 0;
-    return pair.mono + (uint64_t)(int64_t)off;
+    return counter_pair.mono + (uint64_t)(int64_t)off;
 }
 
 /* ---- what was written ---- */
@@ -94,7 +95,7 @@ static void take_aux(na_perf_target_t *t, const struct perf_event_header *header
     na_spe_stretch_t stretch = {.offset = body[0],
                                 .size = body[1],
                                 .flags = body[2],
-                                .mono_ns = pair.mono,
+                                .mono_ns = counter_pair.mono,
                                 .tid = t->tid,
                                 .cpu = UINT16_MAX};
     if (words >= 7) { /* thread, time, CPU, id */
@@ -140,8 +141,8 @@ static uint64_t step_spe(void) {
     clock_tick();
     uint32_t unarmed = na_perf_scan(&spe_plan, take_aux, &error);
     if (unarmed > na_access_entry->unarmed) na_access_entry->unarmed = unarmed;
-    bool quiet = pair.mono - looked >= QUIET;
-    if (quiet) looked = pair.mono;
+    bool quiet = counter_pair.mono - looked >= QUIET;
+    if (quiet) looked = counter_pair.mono;
     uint64_t most = 0;
     for (uint32_t i = 0; i < na_perf_count; i++) {
         if (na_perf_target[i].events == 0) continue;

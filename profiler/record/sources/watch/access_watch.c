@@ -490,7 +490,7 @@ static void objects_at(const na_line_range_t *ranges, uint64_t when, uint32_t *o
 }
 
 /* Watches, and has the hits. Returns when it began. */
-static uint64_t watch(const na_line_range_t *ranges, uint64_t length, uint32_t *objects) {
+static uint64_t watch_ranges(const na_line_range_t *ranges, uint64_t length, uint32_t *objects) {
     uint64_t lost = na_access_entry->lost;
     drain_targets(); /* the clock's samples since the last time; if there was no room for all, be it
                         so */
@@ -551,7 +551,7 @@ static void window(const na_draw_t *draws, const uint64_t *length) {
     for (uint32_t k = 0; k < WORDS; k++)
         ranges[k] = (na_line_range_t){draws[k].address, 8};
     uint64_t longest = length[0] > length[1] ? length[0] : length[1];
-    uint64_t opened = watch(ranges, longest, objects);
+    uint64_t opened = watch_ranges(ranges, longest, objects);
     for (uint32_t k = 0; k < WORDS; k++) {
         write_window(&draws[k], k, objects[k], opened, length[k]);
         learn_from_draw(&draws[k], k, length[k]);
@@ -625,7 +625,7 @@ static bool look_at_line(uint64_t ends) {
     if (na_perf_count < 2 || length < PROBE || !na_lines_next(now, ranges)) return false;
     w.probed = w.round;
     if (w.lacks_threads) meet_watched_threads(); /* those that use most of all */
-    uint64_t opened = watch(ranges, length, objects);
+    uint64_t opened = watch_ranges(ranges, length, objects);
     write_probe(ranges, objects, opened, length);
     for (uint32_t k = 0; k < WORDS; k++)
         seen_of(k, length, &seen[k]);

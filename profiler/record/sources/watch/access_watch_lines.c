@@ -47,11 +47,11 @@ static struct {
     uint32_t gap;
     uint64_t probed; /* when */
     bool open;       /* is the line that was probed last */
-} s;
+} probe_state;
 
 void na_lines_start(void) {
-    __builtin_memset(&s, 0, sizeof s);
-    s.gap = 1;
+    __builtin_memset(&probe_state, 0, sizeof probe_state);
+    probe_state.gap = 1;
 }
 
 void na_lines_met(uintptr_t word, const na_line_seen_t *seen, uint32_t used, double each_ns,
@@ -60,12 +60,12 @@ void na_lines_met(uintptr_t word, const na_line_seen_t *seen, uint32_t used, dou
     uintptr_t line = word / LINE * LINE;
     line_t *to = NULL;
     for (uint32_t i = 0; i < LINES; i++) {
-        line_t *l = &s.line[i];
+        line_t *l = &probe_state.line[i];
         if (l->line == line) {
             l->used |= used | 1u << (word - line) / WORD;
             return;
         }
-        if (l == s.at) continue;
+        if (l == probe_state.at) continue;
         if (to == NULL || l->line == 0 || (to->line != 0 && l->due > to->due)) to = l;
     }
     /* One that is due makes no room. */
@@ -89,17 +89,17 @@ static void end_pass(line_t *l, uint64_t now) {
     if (l->found) {
         l->shared++;
         l->due = is_open(l) ? now : now + SHARED;
-        s.gap = 1;
+        probe_state.gap = 1;
     } else {
         if (!l->written) l->pause = LONGEST; /* threads that only read disturb nobody */
         l->due = now + l->pause;
         l->pause = l->pause * 2 < LONGEST ? l->pause * 2 : LONGEST;
-        if (s.gap < MOST_GAP) s.gap++;
+        if (probe_state.gap < MOST_GAP) probe_state.gap++;
     }
-    s.open = is_open(l);
+    probe_state.open = is_open(l);
     l->step = l->retries = 0;
     l->found = l->others = false;
-    s.at = NULL;
+    probe_state.at = NULL;
 }
 
 /* The word of a step of this phase; WORDS: the step has none. */
@@ -138,33 +138,34 @@ static uint32_t promise(const line_t *l) {
 
 bool na_lines_next(uint64_t now, na_line_range_t range[2]) {
     /* (Half a round less: they are of uneven length.) */
-    if (s.gap > 1 && now < s.probed + s.gap * GAP - GAP / 2) return false;
+    if (probe_state.gap > 1 && now < probe_state.probed + probe_state.gap * GAP - GAP / 2)
+        return false;
     for (uint32_t tries = 0; tries < 2; tries++) {
-        if (s.at == NULL) {
+        if (probe_state.at == NULL) {
             for (uint32_t i = 0; i < LINES; i++) {
-                line_t *l = &s.line[i];
+                line_t *l = &probe_state.line[i];
                 if (l->line == 0 || l->due > now) continue;
-                if (s.at == NULL || promise(l) > promise(s.at) ||
-                    (promise(l) == promise(s.at) && l->due < s.at->due))
-                    s.at = l;
+                if (probe_state.at == NULL || promise(l) > promise(probe_state.at) ||
+                    (promise(l) == promise(probe_state.at) && l->due < probe_state.at->due))
+                    probe_state.at = l;
             }
-            if (s.at == NULL) return false;
+            if (probe_state.at == NULL) return false;
         }
-        if (step_line(s.at, range)) {
-            s.probed = now;
+        if (step_line(probe_state.at, range)) {
+            probe_state.probed = now;
             return true;
         }
-        end_pass(s.at, now);
+        end_pass(probe_state.at, now);
     }
     return false;
 }
 
 bool na_lines_open(void) {
-    return s.open;
+    return probe_state.open;
 }
 
 void na_lines_learn(const na_line_seen_t seen[2]) {
-    line_t *l = s.at;
+    line_t *l = probe_state.at;
     if (l == NULL) return;
     uint32_t at = l->step, phase = at / WORDS;
     bool met = seen[0].threads != 0 && seen[1].threads != 0;
@@ -201,5 +202,5 @@ void na_lines_learn(const na_line_seen_t seen[2]) {
             l->found = l->written;
         first = l->owner[word];
     }
-    s.open = is_open(l);
+    probe_state.open = is_open(l);
 }

@@ -38,10 +38,10 @@ static struct {
     } code[CODES];
     bool refused;
     uint32_t samples;
-} s;
+} scout_state;
 
 void na_scout_start(void) {
-    __builtin_memset(&s, 0, sizeof s);
+    __builtin_memset(&scout_state, 0, sizeof scout_state);
 }
 
 void na_scout_ask(struct perf_event_attr *attr) {
@@ -340,7 +340,7 @@ uintptr_t na_scout_operand(const uint8_t *code, uint32_t count, uint64_t ip,
 
 /* By the kernel, which refuses where there is nothing: code may be taken away meanwhile. */
 static const struct code *scouted_code(uint64_t ip) {
-    struct code *c = &s.code[ip * UINT64_C(0x9e3779b97f4a7c15) >> 56];
+    struct code *c = &scout_state.code[ip * UINT64_C(0x9e3779b97f4a7c15) >> 56];
     _Static_assert(CODES == 256, "the upper 8 bits");
     if (c->ip == ip) return c;
     uint32_t in_page = (uint32_t)(4096 - ip % 4096); /* the next one may not be there */
@@ -353,7 +353,7 @@ static const struct code *scouted_code(uint64_t ip) {
     long pid = na_sys0(SYS_getpid);
     long got = na_sys6(SYS_process_vm_readv, pid, (long)&to, 1, (long)from,
                        from[1].iov_base != NULL ? 2 : 1, 0);
-    if (got == -1 || got == -38) s.refused = true; /* EPERM, ENOSYS: by a sandbox */
+    if (got == -1 || got == -38) scout_state.refused = true; /* EPERM, ENOSYS: by a sandbox */
     if (got <= 0) return NULL;
     c->ip = ip;
     c->count = (uint32_t)got;
@@ -376,7 +376,7 @@ na_scout_word_t na_scout_take(uint64_t ip, uint32_t tid, const uint64_t *words, 
     /* In the order of instructions: ax, cx, dx, bx, sp, bp, si, di, r8 to r15. */
     static const uint8_t from[16] = {0, 2, 3, 1, 7, 6, 4, 5, 9, 10, 11, 12, 13, 14, 15, 16};
     na_scout_word_t to = {0};
-    if (s.refused || count < 1 + REGISTERS || words[0] != 2)
+    if (scout_state.refused || count < 1 + REGISTERS || words[0] != 2)
         return to; /* PERF_SAMPLE_REGS_ABI_64 */
     uint64_t registers[16];
     for (uint32_t i = 0; i < 16; i++)
@@ -385,7 +385,7 @@ na_scout_word_t na_scout_take(uint64_t ip, uint32_t tid, const uint64_t *words, 
      * at one place always (behind what waits; an emulator's at the beginning) would show one alone.
      */
     static const uint8_t ahead[4] = {0, 1, 0, 2};
-    uint32_t skip = ahead[s.samples++ % 4];
+    uint32_t skip = ahead[scout_state.samples++ % 4];
     uintptr_t address = 0;
     const struct code *code = NULL;
     uint64_t next = 0;
@@ -403,7 +403,7 @@ na_scout_word_t na_scout_take(uint64_t ip, uint32_t tid, const uint64_t *words, 
     to.address = address & ~(uintptr_t)7;
     uintptr_t line = address / 64;
     uint32_t word = 1u << address / 8 % 8;
-    struct line *l = &s.line[line * UINT64_C(0x9e3779b97f4a7c15) >> 55];
+    struct line *l = &scout_state.line[line * UINT64_C(0x9e3779b97f4a7c15) >> 55];
     _Static_assert(LINES == 512, "the upper 9 bits");
     if (l->line != line) {
         *l = (struct line){.line = line, .tid = tid, .words = word};

@@ -19,27 +19,27 @@ static struct {
     uint32_t count;
     uint64_t met; /* records, of all spans of this walk */
     uint32_t stride, turn;
-} s;
+} site_state;
 
 void na_site_blocks_begin(void) {
-    for (uint32_t i = 0; i < s.count; i++)
-        s.block[s.place[i]].site = NA_NPROF_NO_STACK;
-    s.count = 0;
-    if (s.stride == 0) s.stride = 1;
-    s.turn++; /* of stride: these spans, this time */
-    s.met = 0;
+    for (uint32_t i = 0; i < site_state.count; i++)
+        site_state.block[site_state.place[i]].site = NA_NPROF_NO_STACK;
+    site_state.count = 0;
+    if (site_state.stride == 0) site_state.stride = 1;
+    site_state.turn++; /* of stride: these spans, this time */
+    site_state.met = 0;
 }
 
 static na_site_block_t *block_of(uint32_t site) {
     uint32_t at = site * UINT32_C(2654435769) >> 22;
     _Static_assert(NA_SITE_BLOCKS == 1u << 10, "the upper 10 bits");
-    while (s.block[at].site != site && s.block[at].site != NA_NPROF_NO_STACK)
+    while (site_state.block[at].site != site && site_state.block[at].site != NA_NPROF_NO_STACK)
         at = (at + 1) % NA_SITE_BLOCKS;
-    if (s.block[at].site == site) return &s.block[at];
-    if (s.count >= NA_SITE_BLOCKS / 4 * 3) return NULL;
-    s.place[s.count++] = (uint16_t)at;
-    s.block[at] = (na_site_block_t){.site = site};
-    return &s.block[at];
+    if (site_state.block[at].site == site) return &site_state.block[at];
+    if (site_state.count >= NA_SITE_BLOCKS / 4 * 3) return NULL;
+    site_state.place[site_state.count++] = (uint16_t)at;
+    site_state.block[at] = (na_site_block_t){.site = site};
+    return &site_state.block[at];
 }
 
 /* Other threads may change the records meanwhile: what is read once is what holds. */
@@ -50,8 +50,8 @@ NA_RACY static uint32_t watched_site(const na_record_t *r) {
 
 void na_site_blocks_meet(const na_site_block_t *like, const na_record_t *records, uint32_t count,
                          uint64_t (*random)(void)) {
-    s.met += count;
-    if (s.turn++ % s.stride != 0) return;
+    site_state.met += count;
+    if (site_state.turn++ % site_state.stride != 0) return;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t site = watched_site(&records[i]);
         na_site_block_t *block = site != NA_NPROF_NO_STACK ? block_of(site) : NULL;
@@ -67,22 +67,22 @@ void na_site_blocks_meet(const na_site_block_t *like, const na_record_t *records
 }
 
 void na_site_blocks_end(void) {
-    s.stride = 1;
-    while (s.met / s.stride > MOST)
-        s.stride *= 2;
+    site_state.stride = 1;
+    while (site_state.met / site_state.stride > MOST)
+        site_state.stride *= 2;
 }
 
 uint32_t na_site_blocks(void) {
-    return s.count;
+    return site_state.count;
 }
 
 const na_site_block_t *na_site_block(uint32_t i, uint32_t *place) {
-    *place = s.place[i];
-    return &s.block[*place];
+    *place = site_state.place[i];
+    return &site_state.block[*place];
 }
 
 const na_site_block_t *na_site_block_at(uintptr_t address, uint32_t *place) {
-    for (uint32_t i = 0; i < s.count; i++) {
+    for (uint32_t i = 0; i < site_state.count; i++) {
         const na_site_block_t *block = na_site_block(i, place);
         if (address >= block->address && address - block->address < block->words * sizeof(uint64_t))
             return block;
