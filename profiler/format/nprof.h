@@ -757,4 +757,12 @@ static inline uint32_t na_nprof_chunk_crc(na_nprof_chunk_t chunk) {
     return na_nprof_crc32(&chunk, sizeof chunk);
 }
 
+/* 1: this, which lies at `offset` of the file, is the head of a chunk that ends at `end` at most.
+ */
+static inline int na_nprof_is_chunk(const na_nprof_chunk_t *c, uint64_t offset, uint64_t end) {
+    return c->magic == NA_NPROF_CHUNK_MAGIC && c->self_offset == offset &&
+           c->length >= NA_NPROF_PAGE && c->length % NA_NPROF_PAGE == 0 &&
+           c->length <= end - offset && c->header_crc == na_nprof_chunk_crc(*c);
+}
+
 #endif

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "profiler/format/nprof.h"
+#include "profiler/format/nprof_live.h"
 #include "profiler/run/run.h"
 
 enum { PATIENCE_MS = 10000, SILENT_MS = 1000, STEP_MS = 50 };
@@ -25,15 +25,6 @@ typedef struct process {
 } process_t;
 
 /* ---- its memory ---- */
-
-static bool is_mapped_recording(const char *path) {
-    na_nprof_header_t h;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    bool is = fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h &&
-              h.magic == NA_NPROF_MAGIC && h.state == NA_NPROF_RUNNING;
-    if (fd >= 0) close(fd);
-    return is;
-}
 
 /* Reads the map of its memory: the library, and the file that it maps as its profile. False: it
  * cannot be read. */
@@ -50,10 +41,10 @@ static bool find_in_maps(process_t *process, bool *library) {
         if (permissions[3] != 's' || line[at] != '/' || process->recording[0] != 0) continue;
         char path[PATH_MAX];
         int n = snprintf(path, sizeof path, "%s", line + at);
-        bool is = n < PATH_MAX && is_mapped_recording(path);
+        bool is = n < PATH_MAX && na_nprof_is_live(path);
         if (!is) { /* in a container: as the process sees it */
             n = snprintf(path, sizeof path, "/proc/%d/root%s", (int)process->pid, line + at);
-            is = n < PATH_MAX && is_mapped_recording(path);
+            is = n < PATH_MAX && na_nprof_is_live(path);
         }
         if (is) snprintf(process->recording, sizeof process->recording, "%s", path);
     }

@@ -2,26 +2,14 @@
 #include "profiler/dump/profile/live_profile.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "profiler/format/nprof.h"
+#include "profiler/format/nprof_live.h"
 
 bool na_live_is_pid(const char *word) {
     return word[0] != 0 && word[strspn(word, "0123456789")] == 0 && strlen(word) <= 10;
-}
-
-/* Is this the profile of a process that records now? A mapped file may be anything. */
-static bool records_now(const char *path) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    na_nprof_header_t h;
-    bool is = fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h &&
-              h.magic == NA_NPROF_MAGIC && h.state == NA_NPROF_RUNNING;
-    if (fd >= 0) close(fd);
-    return is;
 }
 
 na_status_t na_live_profile_find(const char *pid, char *path, size_t size) {
@@ -40,10 +28,10 @@ na_status_t na_live_profile_find(const char *pid, char *path, size_t size) {
             continue;
         shared = true;
         snprintf(path, size, "%s", line + at);
-        found = records_now(path);
+        found = na_nprof_is_live(path);
         if (!found) { /* in a container: as the process sees it */
             snprintf(path, size, "/proc/%.20s/root%.4000s", pid, line + at);
-            found = records_now(path);
+            found = na_nprof_is_live(path);
         }
     }
     bool unread = ferror(maps) != 0;

@@ -175,13 +175,6 @@ static void check_header(na_reader_t *reader) {
     if (h->used > reader->size) na_reader_issue(reader, NA_ISSUE_CUT_FILE, reader->size, h->used);
 }
 
-/* True if `c`, found at `offset`, is a chunk header and its length makes sense. */
-static bool is_chunk_head(const na_nprof_chunk_t *c, uint64_t offset) {
-    return c->magic == NA_NPROF_CHUNK_MAGIC && c->self_offset == offset &&
-           c->length >= NA_NPROF_PAGE && c->length % NA_NPROF_PAGE == 0 &&
-           c->length <= UINT64_MAX / 4 && c->header_crc == na_nprof_chunk_crc(*c);
-}
-
 static bool keep_chunk(na_reader_t *reader, const na_chunk_ref_t *ref) {
     if (!NA_ARRAY_RESERVE(reader->chunks, reader->chunk_room, reader->chunk_count + 1u)) {
         na_reader_issue(reader, NA_ISSUE_MEMORY, ref->data, 0);
@@ -257,7 +250,8 @@ static void index_file(na_reader_t *reader) {
     while (offset < reader->size && reader->size - offset >= sizeof(na_nprof_chunk_t)) {
         na_nprof_chunk_t c;
         if (na_reader_pread(reader, &c, sizeof c, offset) < sizeof c) return;
-        if (is_chunk_head(&c, offset)) {
+        /* It may end beyond the file, which may have been cut. */
+        if (na_nprof_is_chunk(&c, offset, offset + UINT64_MAX / 4)) {
             if (!index_chunk(reader, &c, offset)) return;
             if (c.length > reader->size - offset) return;
             offset += c.length;

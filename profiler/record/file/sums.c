@@ -64,20 +64,14 @@ static bool add_part(sums_t *m, uint64_t offset, uint64_t bytes, uint64_t part) 
     return true;
 }
 
-static bool is_chunk_at(const na_nprof_chunk_t *c, uint64_t offset, uint64_t end) {
-    return c->magic == NA_NPROF_CHUNK_MAGIC && c->self_offset == offset &&
-           c->length >= NA_NPROF_PAGE && c->length % NA_NPROF_PAGE == 0 &&
-           c->length <= end - offset && c->header_crc == na_nprof_chunk_crc(*c);
-}
-
 /* Where no chunk is, one was in the making: pages like others. What was thrown away means nothing.
  */
 static bool add_all(sums_t *m, uint64_t end) {
     for (uint64_t at = NA_NPROF_PAGE; at < end;) {
         na_nprof_chunk_t c;
         if (!na_writer_read(m->fd, &c, sizeof c, at)) return false;
-        uint64_t length = is_chunk_at(&c, at, end) ? c.length : NA_NPROF_PAGE;
-        bool head = is_chunk_at(&c, at, end) &&
+        uint64_t length = na_nprof_is_chunk(&c, at, end) ? c.length : NA_NPROF_PAGE;
+        bool head = na_nprof_is_chunk(&c, at, end) &&
                     ((c.flags & NA_NPROF_SEALED) != 0 || c.type == NA_NPROF_TRACE_DROPPED);
         if (!add_part(m, at, head ? sizeof c : length, PART)) return false;
         at += length;
