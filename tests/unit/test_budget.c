@@ -200,3 +200,30 @@ Test(budget, accounts) {
     na_budget_free(more);
     na_budget_free(NULL);
 }
+
+/* What is in an index stays there when it may grow no more, and its slots are counted. */
+Test(budget, an_index_grows_within_it) {
+    na_budget_t *budget = na_budget_open();
+    cr_assert_not_null(budget);
+    na_budget_set(budget, 1 << 20);
+    uint64_t all = na_budget_left(budget);
+    na_index_t index = {0};
+    uint32_t count = 0;
+    while (count < 1000000 &&
+           na_budget_index_add(budget, &index, na_hash_number(NA_HASH_BEGIN, count), count))
+        count++;
+    cr_expect(na_budget_refused(budget));
+    cr_expect_eq(index.count, count);
+    cr_expect_geq(count * sizeof(na_index_slot_t), (1 << 20) / 16);
+    cr_expect_leq(index.room * sizeof(na_index_slot_t), all - na_budget_left(budget));
+    for (uint32_t i = 0; i < count; i++) {
+        na_probe_t probe = na_index_probe(&index, na_hash_number(NA_HASH_BEGIN, i));
+        bool found = false;
+        while (!found && na_index_next(&index, &probe))
+            found = probe.number == i;
+        cr_assert(found, "%u is lost", i);
+    }
+    na_budget_free(index.slots);
+    cr_expect_eq(na_budget_left(budget), all);
+    na_budget_close(budget);
+}
