@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/analyze/blocks/block_histogram.h"
+
 double na_age_ns(const na_nprof_header_t *h) {
     double hz = (double)h->ticks_hz;
     /* The closing pair of stamps tells the rate over the whole run. */
@@ -33,11 +35,6 @@ static na_site_lives_t *new_item(fold_t *fold, uint32_t site) {
     return item;
 }
 
-static size_t age_bucket(uint64_t age) {
-    size_t bucket = age == 0 ? 0 : 64 - (size_t)__builtin_clzll(age);
-    return bucket < NA_NPROF_AGE_BUCKETS ? bucket : NA_NPROF_AGE_BUCKETS - 1;
-}
-
 /* One or two lifetimes are in the cell itself. */
 static void fold_lifetimes(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
     (void)thread;
@@ -46,8 +43,8 @@ static void fold_lifetimes(void *arg, uint32_t thread, const na_nprof_cell_t *ce
     if (cell->lives != 0 || frees == 0 || frees > 2 || fold->failed) return;
     na_site_lives_t *item = new_item(fold, cell->site);
     if (item == NULL) return;
-    item->count[age_bucket(cell->lifetime_min)]++;
-    if (frees > 1) item->count[age_bucket(cell->lifetime_max)]++;
+    item->count[na_bucket_of(cell->lifetime_min, NA_NPROF_AGE_BUCKETS)]++;
+    if (frees > 1) item->count[na_bucket_of(cell->lifetime_max, NA_NPROF_AGE_BUCKETS)]++;
 }
 
 static void fold_lives(void *arg, const na_nprof_lives_t *lives) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/analyze/blocks/block_histogram.h"
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
 
@@ -56,11 +57,6 @@ struct na_webpage_blocks {
     uint32_t free_trail;
     coming_t coming[COMING];
 };
-
-static uint32_t power_bucket(uint64_t value, uint32_t buckets) {
-    uint32_t digits = value == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(value);
-    return digits < buckets ? digits : buckets - 1;
-}
 
 /* ---- pairs of threads ---- */
 
@@ -156,7 +152,7 @@ static void end_chain(na_webpage_blocks_t *b, const chain_t *c) {
         of->first_bytes += c->first;
         of->last_bytes += c->last;
         of->moved_bytes += c->moved;
-        of->by_steps[power_bucket(c->steps, NA_CHAIN_STEPS)]++;
+        of->by_steps[na_bucket_of(c->steps, NA_CHAIN_STEPS)]++;
         if (trail != NULL && c->steps > of->trail_steps) {
             memcpy(of->trail, trail->size, sizeof of->trail);
             of->trail_count = trail->count;
@@ -194,9 +190,9 @@ static void add_step(na_webpage_blocks_t *b, chain_t *c, uint64_t old_size, uint
 
 static void count_resize(na_webpage_blocks_t *b, uint64_t old_size, uint64_t size) {
     if (size > old_size)
-        b->sizes.grown[power_bucket(size - old_size, NA_NPROF_SIZE_BUCKETS)]++;
+        b->sizes.grown[na_bucket_of(size - old_size, NA_NPROF_SIZE_BUCKETS)]++;
     else
-        b->sizes.shrunk[power_bucket(old_size - size, NA_NPROF_SIZE_BUCKETS)]++;
+        b->sizes.shrunk[na_bucket_of(old_size - size, NA_NPROF_SIZE_BUCKETS)]++;
 }
 
 static bool follow_alloc(na_webpage_blocks_t *b, const na_event_t *e, const na_live_t *freed,
@@ -257,8 +253,8 @@ static na_size_sums_t *block_class(na_webpage_blocks_t *b, uint64_t usable) {
 static bool see_free(na_webpage_blocks_t *b, const na_event_t *e, const na_live_t *freed,
                      uint32_t row) {
     uint64_t age = (e->ticks - freed->ticks) >> b->age_shift;
-    uint32_t size = power_bucket(freed->size, NA_NPROF_SIZE_BUCKETS);
-    uint32_t life = power_bucket(age, NA_NPROF_AGE_BUCKETS);
+    uint32_t size = na_bucket_of(freed->size, NA_NPROF_SIZE_BUCKETS);
+    uint32_t life = na_bucket_of(age, NA_NPROF_AGE_BUCKETS);
     na_size_sums_t *class = block_class(b, freed->size + freed->slack);
     class->live_count--;
     class->live_bytes -= freed->size;
@@ -272,7 +268,7 @@ static bool see_free(na_webpage_blocks_t *b, const na_event_t *e, const na_live_
 }
 
 static void see_alloc(na_webpage_blocks_t *b, const na_event_t *e, uint32_t row) {
-    uint32_t size = power_bucket(e->size, NA_NPROF_SIZE_BUCKETS);
+    uint32_t size = na_bucket_of(e->size, NA_NPROF_SIZE_BUCKETS);
     uint64_t point = e->ticks / (b->ticks / NA_BLOCKS_POINTS + 1);
     na_size_sums_t *class = block_class(b, e->size + e->slack);
     class->count++;
