@@ -13,6 +13,7 @@
 #include "alloc/sys/lock.h"
 #include "alloc/sys/os.h"
 #include "pagemap/pagemap.h"
+#include "profiler/containers/number.h"
 #include "profiler/leaks/state.h"
 
 #pragma weak dlsym
@@ -73,28 +74,13 @@ typedef struct line {
     bool readable, stack;
 } line_t;
 
-static uintptr_t parse_hex(const char **at) {
-    uintptr_t value = 0;
-    for (;; (*at)++) {
-        char c = **at;
-        unsigned digit;
-        if (c >= '0' && c <= '9')
-            digit = (unsigned)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            digit = (unsigned)(c - 'a') + 10;
-        else
-            return value;
-        value = value << 4 | digit;
-    }
-}
-
 /* "start-end rwxp offset device inode   name" */
 static line_t read_line(const char *text) {
     static const char stack[] = "[stack]";
     line_t line = {0};
-    line.range.start = parse_hex(&text);
+    line.range.start = na_number_read(&text, 16);
     if (*text == '-') text++;
-    line.range.end = parse_hex(&text);
+    line.range.end = na_number_read(&text, 16);
     if (*text == ' ') text++;
     line.readable = *text == 'r';
     size_t length = strlen(text);

@@ -5,6 +5,7 @@
 
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
+#include "profiler/containers/number.h"
 
 Test(array, grows_and_keeps_what_is_in_it) {
     uint64_t *items = NULL;
@@ -185,4 +186,21 @@ Test(index, a_table_from_elsewhere) {
 Test(index, texts_and_numbers_have_their_own_hashes) {
     cr_expect_neq(na_hash_text(NA_HASH_BEGIN, "ab"), na_hash_text(NA_HASH_BEGIN, "ba"));
     cr_expect_neq(na_hash_number(NA_HASH_BEGIN, 1), na_hash_number(NA_HASH_BEGIN, 2));
+}
+
+static void reads_as(const char *text, unsigned base, uint64_t number, const char *rest) {
+    const char *at = text;
+    cr_expect_eq(na_number_read(&at, base), number, "%s", text);
+    cr_expect_str_eq(at, rest);
+}
+
+Test(number, is_read_up_to_what_is_no_digit) {
+    reads_as("7f3a-80", 16, 0x7f3a, "-80");
+    reads_as("7f3a-80", 10, 7, "f3a-80");
+    reads_as("18446744073709551615\n", 10, UINT64_MAX, "\n");
+    reads_as("ffffffffffffffff rw", 16, UINT64_MAX, " rw");
+    reads_as("1ffffffffffffffff", 16, UINT64_MAX, "");
+    reads_as("", 16, 0, "");
+    reads_as("G", 16, 0, "G");
+    reads_as("FF", 16, 0, "FF");
 }

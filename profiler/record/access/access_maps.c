@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "profiler/containers/number.h"
 #include "profiler/record/access/access_priv.h"
 
 #define MOST   16384u /* mappings at one time */
@@ -35,39 +36,26 @@ bool na_amaps_start(void) {
 
 /* ---- a line: "start-end rwxp offset major:minor inode   path" ---- */
 
-static uint64_t parse_address(const char **p) {
-    uint64_t v = 0;
-    for (;; ++*p) {
-        char c = **p;
-        if (c >= '0' && c <= '9')
-            v = v << 4 | (uint64_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            v = v << 4 | (uint64_t)(c - 'a' + 10);
-        else
-            return v;
-    }
-}
-
 static void skip(const char **p) {
     while (**p == ' ')
         ++*p;
 }
 
 static bool parse_mapping(const char *p, na_nprof_access_mapping_t *m, const char **path) {
-    m->start = parse_address(&p);
+    m->start = na_number_read(&p, 16);
     if (*p++ != '-') return false;
-    m->end = parse_address(&p);
+    m->end = na_number_read(&p, 16);
     skip(&p);
     m->flags =
         (p[0] == 'r' ? NA_NPROF_MAPPING_READ : 0) | (p[1] == 'w' ? NA_NPROF_MAPPING_WRITE : 0) |
         (p[2] == 'x' ? NA_NPROF_MAPPING_EXECUTE : 0) | (p[3] == 's' ? NA_NPROF_MAPPING_SHARED : 0);
     p += 4;
     skip(&p);
-    m->offset = parse_address(&p);
+    m->offset = na_number_read(&p, 16);
     skip(&p);
-    uint64_t major = parse_address(&p);
+    uint64_t major = na_number_read(&p, 16);
     if (*p++ != ':') return false;
-    m->dev = major << 20 | parse_address(&p);
+    m->dev = major << 20 | na_number_read(&p, 16);
     skip(&p);
     for (; *p >= '0' && *p <= '9'; p++)
         m->inode = m->inode * 10 + (uint64_t)(*p - '0');

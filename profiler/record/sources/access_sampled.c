@@ -12,6 +12,7 @@
 #include "alloc/machine/topology.h"
 #include "kmod-ibs/uapi/numalloc_ibs.h"
 #include "kmod-ibs/uapi/numalloc_ibs_decode.h"
+#include "profiler/containers/number.h"
 #include "profiler/record/sources/access_kmod.h"
 #include "profiler/record/sources/access_perf.h"
 #include "profiler/record/sources/access_sample.h"
@@ -322,14 +323,7 @@ static bool read_event(const char *path, uint64_t *config, uint64_t *ldlat) {
                 base = 16;
                 p += 2;
             }
-            for (;; p++) {
-                if (*p >= '0' && *p <= '9')
-                    v = v * base + (uint64_t)(*p - '0');
-                else if (base == 16 && *p >= 'a' && *p <= 'f')
-                    v = v * base + (uint64_t)(*p - 'a' + 10);
-                else
-                    break;
-            }
+            v = na_number_read(&p, base);
         }
         if (key == 'e') *config |= v;
         if (key == 'u') *config |= v << 8;

@@ -15,6 +15,7 @@
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 
+#include "profiler/containers/number.h"
 #include "profiler/record/sources/access_perf.h"
 #include "profiler/record/sources/access_sample.h"
 #include "profiler/record/sources/phys_nodes.h"
@@ -174,16 +175,9 @@ static void stop_spe(void) {
 
 static uint64_t midr(void) {
     char text[32];
-    uint64_t v = 0;
     if (na_os_read_file(MIDR, text, sizeof text) <= 2 || text[0] != '0' || text[1] != 'x') return 0;
-    for (const char *p = text + 2;; p++) {
-        if (*p >= '0' && *p <= '9')
-            v = v << 4 | (uint64_t)(*p - '0');
-        else if (*p >= 'a' && *p <= 'f')
-            v = v << 4 | (uint64_t)(*p - 'a' + 10);
-        else
-            return v;
-    }
+    const char *digits = text + 2;
+    return na_number_read(&digits, 16);
 }
 
 static uint64_t period_of(uint64_t asked) {

@@ -2,6 +2,7 @@
 #include "profiler/record/sources/phys_nodes.h"
 
 #include "alloc/machine/topology.h"
+#include "profiler/containers/number.h"
 
 #define BLOCKS (1u << 20) /* of 128 MiB and more: all addresses that processors have */
 
@@ -17,12 +18,9 @@ static uint64_t read_block_size(void) {
     char path[128], text[32];
     na_topology_path(path, sizeof path, 0, "/../../memory/block_size_bytes");
     if (na_os_read_file(path, text, sizeof text) <= 0) return 0;
-    uint64_t v = 0;
-    for (const char *p = text; *p != 0 && *p != '\n'; p++) {
-        bool digit = *p >= '0' && *p <= '9';
-        if (!digit && (*p < 'a' || *p > 'f')) return 0;
-        v = v << 4 | (uint64_t)(digit ? *p - '0' : *p - 'a' + 10);
-    }
+    const char *end = text;
+    uint64_t v = na_number_read(&end, 16);
+    if (*end != 0 && *end != '\n') return 0;
     return v != 0 && (v & (v - 1)) == 0 ? v : 0;
 }
 
