@@ -12,7 +12,9 @@ set -euo pipefail
 cc -std=gnu17 -O1 -fno-builtin -pthread "$test_source/profile_calls.c" -o "$work/calls" ||
     fail "the compiler does not build profile_calls.c"
 
-for mode in sites trace; do
+# Runs the program, and holds its profile against it. Status 3: what was drawn may have been interrupted.
+once() {
+    local mode=$1 format
     NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/$mode.nprof" LD_PRELOAD="$lib" "$work/calls" \
         >"$work/$mode.own" || fail "profile_calls fails under NUMALLOC_PROFILE=$mode"
     for format in json csv; do
@@ -23,6 +25,16 @@ for mode in sites trace; do
     "$dump" html "$work/$mode.nprof" -o "$work/$mode.html" >"$work/html.out" 2>&1 ||
         fail "numalloc-dump html fails: $(head -n 3 "$work/html.out")"
     "$dump" json "$work/$mode.nprof" >"$work/$mode.whole" || fail "numalloc-dump json fails"
-    /usr/bin/python3 "$test_source/profile_calls.py" "$work/$mode" || fail "mode $mode: not as the program was"
+    /usr/bin/python3 "$test_source/profile_calls.py" "$work/$mode"
+}
+
+# On a machine that does other things as well a run may be disturbed; an estimate that is wrong is wrong each time.
+for mode in sites trace; do
+    for try in 1 2 3; do
+        status=0
+        once "$mode" || status=$?
+        [ "$status" = 3 ] || break
+    done
+    [ "$status" = 0 ] || fail "mode $mode: not as the program was"
     say "mode $mode: calls and time by entry point are as the program's own"
 done

@@ -121,8 +121,9 @@ Test(numa, a_thread_that_may_go_back_moves_when_it_has_stayed_away) {
     for (unsigned attempt = 0; attempt < 50; attempt++) {
         go_to_node(0);
         void *small = NA_FN(malloc)(200);
-        for (unsigned i = 0; i < 40; i++) /* some poll */
-            NA_FN(free)(NA_FN(malloc)(50 * KIB));
+        uint64_t came = na_os_ms();
+        for (unsigned i = 0; i < 40 || (na_self->node != 0 && na_os_ms() < came + 2000); i++)
+            NA_FN(free)(NA_FN(malloc)(50 * KIB)); /* some poll */
         NA_FN(free)
         (NA_FN(malloc)(200)); /* back for sure: what was at hand when away was not kept */
         na_tcache_t *home = na_self;
