@@ -47,8 +47,8 @@ NA_SPARSE static uint8_t new_cpu_node[NA_MAX_CPUS];
 /* On a machine with one node a few bytes are all that is read; it lies where they cost no page. */
 __attribute__((section(".bss.sparse.text"))) static char text[TEXT_SIZE];
 NA_SPARSE static uint16_t dense_distance[NA_MAX_NODES][NA_MAX_NODES];
-NA_SPARSE static uint16_t
-    distance_row[SYSTEM_NODES]; /* distances from one node, by the system's number */
+/* Distances from one node, by the system's number. */
+NA_SPARSE static uint16_t distance_row[SYSTEM_NODES];
 NA_SPARSE static uint64_t cpu_set[SET_WORDS(NA_MAX_CPUS)];
 
 static bool has(const uint64_t *set, unsigned bit) {
