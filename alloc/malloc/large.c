@@ -181,7 +181,7 @@ static bool map_run(na_span_t *span, const na_large_kind_t *kind, bool *zeroed) 
         start = na_pageheap_alloc(kind->node, pages, (uint32_t)(kind->alignment >> NA_PAGE_SHIFT),
                                   zeroed);
     if (start == 0) return false;
-    if (*zeroed && !by_touch && kind->dense && pages >= 2 * NA_HUGE_PAGES)
+    if (kind->dense && !kind->held && !by_touch && pages >= 2 * NA_HUGE_PAGES)
         na_prefault_block(start, pages);
     span->start = start;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */

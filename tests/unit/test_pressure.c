@@ -77,12 +77,15 @@ static na_pageheap_stats_t stats(void) {
 
 /* New memory until the thread cache has looked again. */
 static void take_until_look(unsigned *next) {
-    for (unsigned before = looks; looks == before; (*next)++)
+    for (unsigned before = looks; looks == before; (*next)++) {
+        cr_assert_lt(*next, RUNS, "nobody has looked");
         take(*next);
+    }
 }
 
 /* While memory is low pages get memory when they are touched (prefault.h). */
 Test(pressure, nothing_is_had_ahead_while_memory_is_low) {
+    room = LIMIT; /* where there is no limit, the next look is a second away */
     unsigned next = 0;
     uint64_t ahead = 0;
     for (; next < 64; next++) {
