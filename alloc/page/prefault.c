@@ -54,7 +54,7 @@ static bool na_prefault_asks(const na_free_pages_t *s) {
  * pages does are never joined again. (It may be a block's, which its user has made inaccessible:
  * then it is not touched.) */
 static void na_prefault_keep_small(na_region_t *region) {
-    if (NA_LIKELY(region->small)) return;
+    if (NA_LIKELY(region->keeps_small)) return;
     (void)na_os_populate((void *)region->start, na_os_page);
     na_region_keep_small(region);
 }

@@ -24,10 +24,11 @@
  * /sys/kernel/mm/transparent_hugepage/enabled) and NUMALLOC_HUGEPAGES is `auto`. Where it always
  * grants them, nothing is done at all: the first touch of a hugepage gives all of it.
  *
- * Advice does not last. The kernel's khugepaged fills hugepages with advice up again of which but
- * one page is left: what was purged would be resident again within a minute. So a region is advised
- * against huge pages as a whole when it first gets one; a hugepage of small blocks is advised,
- * touched, and advised against again; a large block's advice ends when its pages are freed.
+ * Advice does not last. Where a hugepage has advice and a single page is left of it, the kernel's
+ * khugepaged fills it up again: what was purged would be resident again within a minute. So a
+ * region is advised against huge pages as a whole when it first gets one; a hugepage of small
+ * blocks is advised, touched, and advised against again; a large block's advice ends when its pages
+ * are freed.
  *
  * Invariants: hugepage.advice says that a large block's advice is in force there; free pages have
  * none. It is written and read under the set's lock. Each block with advice is a mapping of its
@@ -65,10 +66,11 @@ NA_INLINE uint32_t na_prefault_plan(na_free_pages_t *s, uintptr_t start, uint32_
 /* Does so. Without a lock. What the system refuses is left to page faults. */
 void na_prefault(uintptr_t start, uint32_t pages);
 
-/* A run without memory of at least two hugepages was taken for a block that will be written from
- * its beginning on. Without a lock. */
+/* A run of at least two hugepages was taken, of which some may hold memory, for a block that will
+ * be written from its beginning on. Without a lock. */
 void na_prefault_block(uintptr_t start, uint32_t pages);
 
+/* The second half of na_prefault_freed: ends what advice there is in these hugepages. */
 void na_prefault_withdraw(na_hugepage_t *hp, size_t count);
 
 /* With the set's lock, before pages of a run become free, from page `at` of the hugepage on: their

@@ -117,7 +117,7 @@ na_region_t *na_region_create(unsigned node, bool by_touch, size_t need, bool bi
 void na_region_place(void *owner, void *start, size_t bytes) {
     const na_region_t *region = owner;
     (void)na_region_place_as(region, start, bytes, region->bound);
-    if (region->small) na_os_hugepage(start, bytes, false);
+    if (region->keeps_small) na_os_hugepage(start, bytes, false);
 }
 
 na_reserve_result_t na_region_open(na_region_t *region, size_t to, size_t committed) {
@@ -153,7 +153,7 @@ void na_region_end_huge_pages(na_region_t *region) {
 }
 
 void na_region_keep_small(na_region_t *region) {
-    region->small = true;
+    region->keeps_small = true;
     na_region_end_huge_pages(region);
 }
 

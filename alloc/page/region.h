@@ -74,7 +74,7 @@ struct na_region {
     unsigned set;       /* whose pages they are, an index of na_free_pages; by who made it */
     bool by_touch;      /* pages lie where they are first touched */
     bool bound;
-    bool small; /* na_region_keep_small */
+    bool keeps_small; /* na_region_keep_small was called */
     /* No row of row_least or more free pages begins before page row_from (pages from start). */
     uint32_t row_from, row_least;
     uint32_t empties;         /* hugepages that are accessible and wholly free */
