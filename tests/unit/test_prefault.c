@@ -184,6 +184,7 @@ Test(populate, what_is_not_used_goes_back) {
     start("NUMALLOC_PURGE_DELAY", "50");
     grow(8 * MIB);
     if (dirty() == 0) grow(100 << 10);
+    cr_assert_gt(dirty(), 0);
     uint64_t now = na_os_ms();
     na_pageheap_tick(0, now + 60);
     na_pageheap_tick(0, now + 120);
