@@ -48,7 +48,7 @@
 
 /* Blocks with advice at one time, and one more for so many pages in use (256 MiB): each is a
  * mapping more, or two, of some 65,000 that a process may have. */
-#define NA_PREFAULT_BLOCKS     32u
+#define NA_PREFAULT_BLOCKS     16u
 #define NA_PREFAULT_BLOCK_EACH 32768u
 
 /* Instead of a number of pages: a huge page. */
