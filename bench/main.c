@@ -1,9 +1,9 @@
 /* main.c - the driver: reads the command line, runs a benchmark, prints its result.
  *
  * Exit status: 0 done, 1 a benchmark failed, 2 the command line was wrong. */
-#include "bench.h"
-#include "compare.h"
-#include "report.h"
+#include "bench/benchmarks/registry.h"
+#include "bench/compare/compare.h"
+#include "bench/suite/report.h"
 
 #include <string.h>
 

@@ -168,7 +168,7 @@ def benchmarks():
                 raise Mistake(f"{path.relative_to(ROOT)}: na_bench_{bench['row']} needs a comment "
                               "right before it that begins with two stars, a name and a summary")
             found[bench["row"]] = {**fields, "more": unwrapped(bench["more"])}
-    return listed("bench/registry.c", "NA_BENCHES", found)
+    return listed("bench/benchmarks/registry.c", "NA_BENCHES", found)
 
 
 # ---- Views ---------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ same line of ROOMS). EXCEPTIONS names what may, and why. An exception that nothi
 a fault as well.
 
 A header may not hide a call that goes up either: what it declares is defined in its room or below.
-With --build, the compiled files of the allocator (LINKED) are held to that by their symbols; an
-exception for a header is one for the file beside it.
+With --build, the compiled files of the allocator and of numalloc-bench (COMPILED) are held to that
+by their symbols; an exception for a header is one for the file beside it.
 
 A room with more than MOST files is a fault: cut it along the lines of what calls what.
 
@@ -25,7 +25,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = [
-    ["profiler/dump", "profiler/run", "profiler/instrument"],
+    ["profiler/dump", "profiler/run", "profiler/instrument", "bench/trace"],
     ["profiler/dump/page"],
     ["profiler/dump/exports"],
     ["profiler/dump/fleet"],
@@ -70,6 +70,15 @@ ROOMS = [
     ["pagemap"],
     ["alloc/machine"],
     ["alloc/sys"],
+    # numalloc-bench, which knows nothing of the allocator.
+    ["bench"],
+    ["bench/compare"],
+    ["bench/benchmarks"],
+    ["bench/benchmarks/false_sharing", "bench/benchmarks/startup", "bench/replay"],
+    ["bench/suite"],
+    ["bench/measure"],
+    ["bench/load"],
+    ["bench/system"],
     ["profiler/containers", "profiler/json"],
 ]
 # What may go up all the same.
@@ -86,6 +95,8 @@ EXCEPTIONS = {
 }
 
 LINKED = ("alloc/", "pagemap/")
+# Folders of sources, their target, and which of its files are held to what they link.
+COMPILED = [("alloc", "numalloc_core", LINKED), ("bench", "numalloc_bench_core", ("bench/",))]
 MOST = 24
 
 LEVEL = {room: level for level, line in enumerate(ROOMS) for room in line}
@@ -122,14 +133,15 @@ def direction(path, included):
     return "beside" if LEVEL[there] == LEVEL[here] else "above"
 
 
-def links(build):
-    """All uses by a compiled file of LINKED of what another file defines: {(user, definer): names}."""
+def links(build, top, target, held):
+    """All uses by a target's file of `held` of what another file defines: {(user, definer): names}."""
     defined, used, sources = {}, {}, {}
-    for folder, _, names in os.walk(os.path.join(build, "alloc", "CMakeFiles", "numalloc_core.dir")):
+    objects = os.path.join(build, top, "CMakeFiles", f"{target}.dir")
+    for folder, _, names in os.walk(objects):
         for name in names:
             path = os.path.join(folder, name)
-            source = os.path.relpath(path, os.path.join(build, "alloc/CMakeFiles/numalloc_core.dir"))
-            source = os.path.normpath(os.path.join("alloc", source.replace("__", "..")))[:-len(".o")]
+            source = os.path.relpath(path, objects)
+            source = os.path.normpath(os.path.join(top, source.replace("__", "..")))[:-len(".o")]
             if name.endswith(".c.o") and os.path.exists(os.path.join(ROOT, source)):
                 sources[path] = source
     text = subprocess.check_output(["nm", "-A", *sorted(sources)], text=True) if sources else ""
@@ -143,7 +155,7 @@ def links(build):
     found = collections.defaultdict(list)
     for source, symbols in used.items():
         for symbol in sorted(symbols & defined.keys()):
-            if source.startswith(LINKED) and room_of(source) and room_of(defined[symbol]):
+            if source.startswith(held) and room_of(source) and room_of(defined[symbol]):
                 found[(source, defined[symbol])].append(symbol)
     return found
 
@@ -218,10 +230,10 @@ def main():
         files = [name for name in os.listdir(os.path.join(ROOT, room)) if name.endswith((".c", ".h"))]
         if len(files) > MOST:
             faults.append(f"{room}: has {len(files)} files, and {MOST} at most are to be in a room")
-    if build is not None:
-        found = links(build)
+    for top, target, held in COMPILED if build is not None else []:
+        found = links(build, top, target, held)
         if not found:
-            sys.exit(f"scripts/includes.py: {build} has no compiled files of the allocator")
+            sys.exit(f"scripts/includes.py: {build} has no compiled files of {target}")
         for (path, definer), symbols in sorted(found.items()):
             way = direction(path, definer)
             if way and (path, definer[:-1] + "h") not in EXCEPTIONS:

@@ -2,7 +2,7 @@
 #ifndef NUMALLOC_TESTS_BENCH_SMALL_H
 #define NUMALLOC_TESTS_BENCH_SMALL_H
 
-#include "bench/bench.h"
+#include "bench/benchmarks/registry.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #ifndef NUMALLOC_TESTS_BENCH_COMPARE_MAKE_H
 #define NUMALLOC_TESTS_BENCH_COMPARE_MAKE_H
 
-#include "bench/compare.h"
-#include "bench/compare_stats.h"
-#include "bench/prng.h"
+#include "bench/compare/compare.h"
+#include "bench/compare/ratios.h"
+#include "bench/load/prng.h"
 
 #include <math.h>
 #include <stdio.h>

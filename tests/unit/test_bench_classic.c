@@ -6,7 +6,7 @@
 #include "support/bench_log.h"
 #include "support/bench_small.h"
 
-#include "bench/sizes.h"
+#include "bench/load/sizes.h"
 
 #include <math.h>
 

@@ -2,6 +2,8 @@
  * what they print; and that the HTML says it without becoming markup. */
 #include "bench_compare_make.h"
 
+#include "bench/benchmarks/registry.h"
+
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdlib.h>

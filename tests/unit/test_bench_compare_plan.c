@@ -2,6 +2,8 @@
  * shares a budget of time. */
 #include "bench_compare_make.h"
 
+#include "bench/benchmarks/registry.h"
+
 #include <criterion/criterion.h>
 
 Test(bench_compare_plan, every_round_is_a_permutation_and_places_are_shared) {

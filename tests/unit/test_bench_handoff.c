@@ -2,7 +2,7 @@
  * of which sizes, who allocates and who frees them, and in which order. */
 #include "support/bench_log.h"
 
-#include "bench/sizes.h"
+#include "bench/load/sizes.h"
 
 #include <criterion/criterion.h>
 

@@ -7,9 +7,9 @@
 #include "support/bench_tsv.h"
 #include "support/wasteful.h"
 
-#include "bench/bench.h"
-#include "bench/footprint.h"
-#include "bench/placement.h"
+#include "bench/suite/bench.h"
+#include "bench/system/footprint.h"
+#include "bench/system/placement.h"
 
 #include <math.h>
 #include <pthread.h>

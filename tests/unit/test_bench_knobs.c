@@ -1,5 +1,5 @@
 /* test_bench_knobs.c - parsing and printing of knobs, and the tables of all benchmarks. */
-#include "bench/bench.h"
+#include "bench/benchmarks/registry.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

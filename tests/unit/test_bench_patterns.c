@@ -3,9 +3,9 @@
  * samples, figures agree with each other, bad knobs are refused; and the histogram of latencies. */
 #include "tests/support/bench_small.h"
 
-#include "bench/histogram.h"
-#include "bench/prng.h"
-#include "bench/stats.h"
+#include "bench/load/prng.h"
+#include "bench/measure/histogram.h"
+#include "bench/measure/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* test_bench_sizes.c - the bench suite's random numbers and its two distributions of sizes, held
  * against their exact distribution functions. Seeds are fixed: a result never changes by chance. */
-#include "bench/sizes.h"
+#include "bench/load/sizes.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* test_bench_stats.c - the order statistics of the bench suite against hand-made and sorted data.
  */
-#include "bench/bench.h"
-#include "bench/prng.h"
-#include "bench/stats.h"
+#include "bench/load/prng.h"
+#include "bench/measure/stats.h"
+#include "bench/suite/bench.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* test_bench_team.c - the bench suite's worker threads: every worker once a phase, phases apart
  * from each other, times that contain the work; and the churn and speed benchmarks run small. */
-#include "bench/bench.h"
-#include "bench/team.h"
+#include "bench/benchmarks/registry.h"
+#include "bench/load/team.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
