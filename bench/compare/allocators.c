@@ -1,6 +1,7 @@
 /* allocators.c - finds the allocators to compare: known ones where they are usually installed,
  * others by their path. */
-#include "bench/compare/compare.h"
+#include "bench/compare/allocators.h"
+
 #include "bench/system/process.h"
 
 #include <numalloc/numalloc.h>

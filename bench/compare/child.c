@@ -5,7 +5,8 @@
  * program's output is thrown away, since reading it would take time from the program; its time is
  * that from its start to its end, and what it measures itself it may write to REPORT_FILE. Of
  * standard error the end is kept, to say why a child failed. */
-#include "bench/compare/compare.h"
+#include "bench/compare/child.h"
+
 #include "bench/system/process.h"
 
 #include <errno.h>

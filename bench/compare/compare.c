@@ -4,8 +4,16 @@
  * allocators of a case follow each other at once, in an order that changes from round to round. So
  * whatever else changes on the machine meets all alike, and ratios are taken within a round. */
 #include "bench/compare/compare.h"
+
 #include "bench/benchmarks/registry.h"
+#include "bench/compare/allocators.h"
+#include "bench/compare/child.h"
+#include "bench/compare/html.h"
+#include "bench/compare/journal.h"
+#include "bench/compare/plan.h"
 #include "bench/compare/ratios.h"
+#include "bench/compare/report.h"
+#include "bench/compare/result.h"
 #include "bench/system/process.h"
 
 #include <errno.h>
@@ -77,27 +85,6 @@ static const na_knob_t options_table[O_COUNT] = {
     [O_TIMEOUT] = {"timeout", "s", NA_KNOB_NUMBER, 0, 0, 86400, NULL,
                    "the longest that one run may take; 0: 60, or 120 for one named benchmark"},
 };
-
-void *na_compare_memory(size_t bytes) {
-    static char *chunk;
-    static size_t left;
-    bytes = (bytes + 15) & ~(size_t)15;
-    if (bytes > 32768) return na_bench_map(bytes);
-    if (bytes > left) {
-        left = 65536;
-        chunk = na_bench_map(left);
-    }
-    char *memory = chunk;
-    chunk += bytes;
-    left -= bytes;
-    return memory;
-}
-
-char *na_compare_text(const char *text, size_t length) {
-    char *copy = na_compare_memory(length + 1);
-    memcpy(copy, text, length);
-    return copy;
-}
 
 static void compare_help(void) {
     puts("numalloc-bench compare [options]\n"

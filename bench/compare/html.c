@@ -3,8 +3,11 @@
  * Every drawing is inline SVG made here. Colours are CSS variables with a light and a dark set;
  * each allocator keeps its colour in all drawings, and bars carry their names and numbers as text,
  * so that nothing is told by colour alone. */
-#include "bench/compare/compare.h"
+#include "bench/compare/html.h"
+
 #include "bench/compare/ratios.h"
+#include "bench/compare/report.h"
+#include "bench/compare/result.h"
 #include "bench/suite/report.h"
 
 #include <math.h>

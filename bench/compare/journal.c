@@ -10,7 +10,9 @@
  *   run ROUND CASE CONTENDER ...           one finished child (result.c)
  * A last line without its end is what a crash or a full disk left of a write: it is dropped, and
  * the child that it was of runs again. */
-#include "bench/compare/compare.h"
+#include "bench/compare/journal.h"
+
+#include "bench/compare/result.h"
 
 #include <errno.h>
 #include <fcntl.h>

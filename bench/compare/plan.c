@@ -1,8 +1,9 @@
 /* plan.c - which cases a comparison has, in which order its children run, and how long each may
  * take when the time is limited. */
-#include "bench/compare/compare.h"
+#include "bench/compare/plan.h"
 
 #include "bench/benchmarks/registry.h"
+#include "bench/compare/child.h"
 #include "bench/load/team.h"
 #include "bench/replay/source.h"
 

@@ -1,6 +1,7 @@
 /* ratios.c - ratios of paired measurements, with bootstrap intervals. */
 #include "bench/compare/ratios.h"
 
+#include "bench/compare/result.h"
 #include "bench/load/prng.h"
 
 #include <math.h>

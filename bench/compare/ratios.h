@@ -5,7 +5,7 @@
 #ifndef NUMALLOC_BENCH_COMPARE_RATIOS_H
 #define NUMALLOC_BENCH_COMPARE_RATIOS_H
 
-#include "bench/compare/compare.h"
+#include "bench/compare/comparison.h"
 #include "bench/measure/stats.h"
 
 typedef struct na_ratio {

@@ -1,7 +1,10 @@
 /* report.c - prints a comparison: tables of medians and of ratios, or JSON. */
-#include "bench/suite/report.h"
-#include "bench/compare/compare.h"
+#include "bench/compare/report.h"
+
+#include "bench/compare/plan.h"
 #include "bench/compare/ratios.h"
+#include "bench/compare/result.h"
+#include "bench/suite/report.h"
 #include "bench/system/process.h"
 
 #include <dirent.h>

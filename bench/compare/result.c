@@ -1,5 +1,6 @@
 /* result.c - keeps what the children of a comparison measured. */
-#include "bench/compare/compare.h"
+#include "bench/compare/result.h"
+
 #include "bench/suite/report.h"
 
 #include <math.h>

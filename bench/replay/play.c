@@ -7,8 +7,9 @@
  *
  * A word that other threads wait for is read some hundred times; then the waiting thread gives way,
  * since whom it waits for may need this CPU, and at last it sleeps. */
+#include "bench/replay/play.h"
+
 #include "bench/measure/histogram.h"
-#include "bench/replay/replay.h"
 #include "bench/suite/work.h"
 #include "bench/system/process.h"
 

@@ -1,5 +1,5 @@
 /* program.c - maps the program of a replay and checks every operation of it. */
-#include "bench/replay/replay.h"
+#include "bench/replay/program.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 /* replay.c - the replay benchmark: what a program did, played back from its trace.
  *
- * The trace is made a program (replay.h) by numalloc-bench-compile, which runs without what is
+ * The trace is made a program (program.h) by numalloc-bench-compile, which runs without what is
  * preloaded here, in memory that the processes share. Then each repetition is a process of its own
  * that plays it once: a program's heap begins cold, and so does each of these. */
-#include "bench/replay/replay.h"
+#include "bench/replay/play.h"
+#include "bench/replay/program.h"
 #include "bench/replay/shape.h"
 #include "bench/replay/source.h"
 #include "bench/suite/bench.h"

@@ -2,7 +2,7 @@
 #ifndef NUMALLOC_BENCH_REPLAY_SOURCE_H
 #define NUMALLOC_BENCH_REPLAY_SOURCE_H
 
-#include "bench/replay/replay.h"
+#include "bench/replay/program.h"
 
 /* The file is a trace, a program that was made of one, or "shape:NAME" (shape.h). Returns a
  * descriptor that children inherit, of a file that holds the program; -1 with one line in `error`.

@@ -1,4 +1,4 @@
-/* compile.c - numalloc-bench-compile: the program of a replay (bench/replay/replay.h) of a trace.
+/* compile.c - numalloc-bench-compile: the program of a replay (bench/replay/program.h) of a trace.
  *
  *   numalloc-bench-compile TRACE|shape:NAME DESCRIPTOR WINDOW
  *
@@ -9,7 +9,7 @@
  *
  * Never a crash on a hostile file: what the reader (reader.h) gives is checked there, and what this
  * makes of it is no larger than the memory that is free. */
-#include "bench/replay/replay.h"
+#include "bench/replay/program.h"
 #include "bench/replay/shape.h"
 #include "bench/suite/limits.h"
 #include "profiler/containers/array.h"

@@ -2,8 +2,8 @@
 #ifndef NUMALLOC_TESTS_BENCH_COMPARE_MAKE_H
 #define NUMALLOC_TESTS_BENCH_COMPARE_MAKE_H
 
-#include "bench/compare/compare.h"
-#include "bench/compare/ratios.h"
+#include "bench/compare/plan.h"
+#include "bench/compare/result.h"
 #include "bench/load/prng.h"
 
 #include <math.h>

@@ -3,6 +3,8 @@
 #include "bench_compare_make.h"
 
 #include "bench/benchmarks/registry.h"
+#include "bench/compare/child.h"
+#include "bench/compare/html.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -2,6 +2,8 @@
  * once or runs again, and what does not belong is refused. */
 #include "bench_compare_make.h"
 
+#include "bench/compare/journal.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <unistd.h>

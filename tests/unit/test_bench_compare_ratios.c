@@ -1,6 +1,8 @@
-/* test_bench_compare_stats.c - the ratios, intervals, means and the control of compare, on data
+/* test_bench_compare_ratios.c - the ratios, intervals, means and the control of compare, on data
  * whose truth is known. */
 #include "bench_compare_make.h"
+
+#include "bench/compare/ratios.h"
 
 #include <criterion/criterion.h>
 

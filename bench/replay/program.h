@@ -1,4 +1,4 @@
-/* replay.h - the program that the replay benchmark plays: what a trace's threads called, made
+/* program.h - the program that the replay benchmark plays: what a trace's threads called, made
  * small.
  *
  * Three parts, in the order of calls:
@@ -22,8 +22,8 @@
  * are cut into windows of equal numbers, and no thread enters window w before all have left window
  * w - NA_REPLAY_AHEAD. The trace's own order keeps all of these, so that the earliest operation not
  * yet played can always be played: no program that a trace gave stands still. */
-#ifndef NUMALLOC_BENCH_REPLAY_REPLAY_H
-#define NUMALLOC_BENCH_REPLAY_REPLAY_H
+#ifndef NUMALLOC_BENCH_REPLAY_PROGRAM_H
+#define NUMALLOC_BENCH_REPLAY_PROGRAM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,28 +109,5 @@ uint64_t na_replay_bytes(const na_replay_head_t *head);
 /* Maps a program and checks every operation of it: any file is safe to play that passes. False with
  * one line in `error`; *other, where it is not a program at all. */
 bool na_replay_map(int file, na_replay_program_t *program, bool *other, char *error, size_t size);
-
-/* How much of a block is written when it is new. In the order of the knob's choices. */
-typedef enum na_replay_touch {
-    NA_REPLAY_TOUCH_NONE,
-    NA_REPLAY_TOUCH_FIRST, /* its first byte */
-    NA_REPLAY_TOUCH_PAGES, /* a byte of each of its pages */
-    NA_REPLAY_TOUCH_ALL,   /* each byte that was asked for */
-} na_replay_touch_t;
-
-typedef struct na_replay_played {
-    uint64_t elapsed; /* ns, from the first operation to the end of the last thread */
-    uint64_t player;  /* ns, of the same without any call, touching and other threads */
-    uint64_t peak;    /* resident bytes, above what was there before */
-    uint64_t final;   /* the same after the last operation */
-    uint64_t calls;   /* as counted while playing */
-    uint64_t slow[3]; /* with `timed`: ns, quantiles 0.5, 0.99 and 0.999 of a call */
-    uint64_t began;   /* threads, the main one too */
-} na_replay_played_t;
-
-/* Plays it once. From here to the end nothing but the program's own calls goes to malloc, and what
- * the C library allocates for a new thread. */
-void na_replay_play(const na_replay_program_t *program, na_replay_touch_t touch, bool timed,
-                    na_replay_played_t *played);
 
 #endif
