@@ -225,15 +225,19 @@ static bool pages_of(const lab_block_t *block, bool fresh_only, uintptr_t *from,
 void lab_judge(const lab_block_t *blocks, size_t count, bool fresh_only, lab_pages_t *pages) {
     size_t most = 0, all = 0, waiting = 0;
     uintptr_t from, to;
+    bool sorted = true;
     for (size_t i = 0; i < count; i++)
         if (pages_of(&blocks[i], fresh_only, &from, &to)) most += (to - from) / 4096;
     if (most == 0) return;
     uintptr_t *page = lab_map(most * sizeof *page);
     for (size_t i = 0; i < count; i++)
         if (pages_of(&blocks[i], fresh_only, &from, &to))
-            for (; from < to; from += 4096)
+            for (; from < to; from += 4096) {
+                if (all > 0 && page[all - 1] == from) continue;
+                sorted = sorted && (all == 0 || page[all - 1] < from);
                 page[all++] = from;
-    sort(page, all);
+            }
+    if (!sorted) sort(page, all);
     void *batch[BATCH];
     for (size_t i = 0; i < all; i++) {
         if (i > 0 && page[i] == page[i - 1]) continue;
