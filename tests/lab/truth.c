@@ -219,7 +219,7 @@ static found_t find(numalloc_profile_flows_t *flows, uint32_t of, const object_t
     bool lacks = strcmp(f.verdict, "source") == 0, right = strcmp(f.verdict, o->verdict) == 0;
     unsigned least = 0;
     if (lacks) least = has_windows && !right ? LACKING_HITS : LACKING;
-    if (is_cluster(o)) least = LACKING;
+    if (is_cluster(o) && least < LACKING) least = LACKING;
     f.seen = strcmp(f.verdict, "none") != 0 && f.v.samples >= least;
     bool said = f.seen && strcmp(f.verdict, "samples") != 0;
     f.there = said && (lacks || f.v.chance >= (right ? SURE : SURELY));
