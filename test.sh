@@ -17,8 +17,8 @@ Sets up missing packages, builds and tests the presets release, asan and tsan in
   --ibs        the release preset only, and of its tests those on processors with AMD's
                instruction-based sampling; builds the emulator that has them first, which takes
                a quarter of an hour once (tests/lab/ibs)
-  --jobs N     N build jobs at a time (default: the number of processors), and half as many
-               tests more, since many wait
+  --jobs N     N build jobs at a time (default: the number of processors), and twice as many
+               tests, since many wait
   --no-setup   install nothing, even if packages are missing
 EOF
 }
@@ -176,7 +176,7 @@ for preset in "${presets[@]}"; do
     if [[ $preset != release ]] && setarch -R true 2>/dev/null; then
         run=(setarch -R)
     fi
-    "${run[@]+"${run[@]}"}" ctest --preset "$preset" "${only[@]+"${only[@]}"}" -j $((jobs + jobs / 2)) \
+    "${run[@]+"${run[@]}"}" ctest --preset "$preset" "${only[@]+"${only[@]}"}" -j $((2 * jobs)) \
         --output-junit "$junit"
     count "$preset" "$junit"
 done
