@@ -11,7 +11,7 @@ enum {
     SIZES = 60,
     BYTES = 512 << 10, /* of each size, at least; and at least MOST / SIZES / 2 blocks */
     MOST = 16384,
-    ATTEMPTS = 20,
+    ATTEMPTS = 60, /* a busy machine carries threads about */
 };
 
 typedef enum order { SLOW_WAIT_SLOW, WAIT_SLOW_SLOW, SLOW_SLOW_WAIT, ORDERS } order_t;
