@@ -26,7 +26,8 @@ function(numalloc_unit_test name)
     add_executable(${name} ${name}.c)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_link_libraries(${name} PRIVATE ${ARGN} PkgConfig::CRITERION Threads::Threads)
-    # The checks themselves take longer to compile than to run. (What they check is compiled as ever.)
+    # The checks themselves take longer to compile than to run. (What they check is in the libraries,
+    # which are compiled as ever; only inline functions of headers are not optimised here.)
     target_compile_options(${name} PRIVATE -O0)
     # tests/CMakeLists.txt says why.
     if(NUMALLOC_SANITIZE MATCHES "thread")
