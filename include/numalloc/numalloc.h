@@ -200,7 +200,8 @@ typedef enum numalloc_heap_place {
     NUMALLOC_HEAP_NODE,        /* on `node` */
     NUMALLOC_HEAP_INTERLEAVED, /* page by page on `nodes` in turn */
     NUMALLOC_HEAP_FIRST_TOUCH, /* where each page is first written; pages of freed blocks stay where
-                                * they lie until the system has them back */
+                                * they lie until the system has them back; they have no policy of
+                                * their own, so the kernel's NUMA balancing may move them */
     NUMALLOC_HEAP_NEAR,        /* on the nearest node that has processors, as seen from the thread
                                 * that makes the heap */
     NUMALLOC_HEAP_FAR          /* on the nearest node without (memory expanders); as NEAR if there

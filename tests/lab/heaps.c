@@ -81,6 +81,7 @@ static void interleaved(unsigned flags) {
 
 /* The thread runs on each node in turn; a page lies where it was when it was written. */
 static void first_touch(void) {
+    lab_no_balancing();
     numalloc_heap_t *heap = make(NUMALLOC_HEAP_FIRST_TOUCH, 0, 0);
     void *block[LAB_NODES];
     lab_pin(place_of[0]);

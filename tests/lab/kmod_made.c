@@ -98,12 +98,7 @@ static void sim_run(uint32_t flags, const char *what) {
 static void test_sim(void) {
     kmod_load("test_sources=1");
     lab_begin(1);
-    /* Pages stay where they are until they are compared. */
-    int balancing = open("/proc/sys/kernel/numa_balancing", O_WRONLY | O_CLOEXEC);
-    if (balancing >= 0) {
-        REQUIRE(write(balancing, "0", 1) == 1);
-        close(balancing);
-    }
+    lab_no_balancing(); /* pages stay where they are until they are compared */
     sim_run(0, "per thread");
     sim_run(NA_IBS_START_WHOLE_CPU, "whole CPUs");
     sim_run(NA_IBS_START_NMI, "per thread, NMI");

@@ -43,6 +43,11 @@ int lab_index(int id);
 int lab_home(int index);
 uint64_t lab_free_bytes(int index);
 
+/* From here on the kernel looks for no hinting faults. Where memory has no policy of its own they
+ * move pages, and hide them from the judge: up to Linux 6.5 move_pages takes those of a huge page
+ * that waits for its fault for pages without memory (EFAULT). */
+void lab_no_balancing(void);
+
 /* Binds the calling thread to the node's CPU. */
 void lab_pin(int index);
 void lab_sleep_ms(unsigned ms);
