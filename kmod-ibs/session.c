@@ -59,6 +59,7 @@ static void na_session_halt(struct na_session *session) {
     if (!session->running) return;
     WRITE_ONCE(session->live, false);
     na_session_withdraw(session);
+    na_counters_times(session, &session->enabled, &session->counted);
     na_counters_stop(session);
     /* Handlers that found it before; page faults run them with interrupts on, so that the end of a
      * counter alone does not wait for them. */
@@ -203,6 +204,7 @@ int na_session_start(struct na_session *session, struct na_ibs_start *start,
     session->cpu = *na_boot_cpu();
     session->ranges = start->ranges;
     session->unarmed = 0;
+    session->enabled = session->counted = 0;
     memcpy(session->range, range, start->ranges * sizeof(*range));
     error = na_session_publish(session);
     if (error) goto out;
@@ -252,7 +254,11 @@ int na_session_stats(struct na_session *session, struct na_ibs_stats *stats) {
         stats->foreign_throttled += na_foreign_throttled(cpu);
     }
     stats->unarmed = session->unarmed;
-    if (only < 0 && session->running) na_counters_times(session, &stats->enabled, &stats->running);
+    if (only < 0) {
+        stats->enabled = session->enabled;
+        stats->running = session->counted;
+        if (session->running) na_counters_times(session, &stats->enabled, &stats->running);
+    }
 out:
     mutex_unlock(&session->lock);
     return error;

@@ -187,6 +187,8 @@ void kmod_expect_quiet(void) {
     while ((length = read(fd, line, sizeof line - 1)) > 0 || (length < 0 && errno == EPIPE)) {
         if (length < 0) continue;
         line[length] = '\0';
+        /* Of Linux 6.12, as it starts: this processor has no microcode against it. */
+        if (strstr(line, "Speculative Return Stack Overflow") != NULL) continue;
         for (size_t i = 0; i < NA_COUNT(bad); i++)
             CHECK_MSG(strstr(line, bad[i]) == NULL, "the kernel says: %s", line);
     }

@@ -103,8 +103,8 @@ static size_t check_known(bool raw, bool blind) {
     return no_ip;
 }
 
-/* perf has one counter a CPU, and lets its users take turns. */
-static void beside(void) {
+/* Another user, of a whole CPU. */
+static int open_other(struct perf_event_mmap_page **ring) {
     struct perf_event_attr attr = {
         .size = sizeof attr,
         .config = CNT_CTL,
@@ -117,17 +117,67 @@ static void beside(void) {
     fclose(file);
     int fd = (int)syscall(SYS_perf_event_open, &attr, -1, lab_node[1].cpu, -1, 0);
     REQUIRE(fd >= 0);
-    struct perf_event_mmap_page *ring =
-        mmap(NULL, (1 + 64) * KNOWN_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    REQUIRE(ring != MAP_FAILED);
+    *ring = mmap(NULL, (1 + 64) * KNOWN_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    REQUIRE(*ring != MAP_FAILED);
+    return fd;
+}
+
+static void close_other(int fd, struct perf_event_mmap_page *ring) {
+    munmap(ring, (1 + 64) * KNOWN_PAGE);
+    close(fd);
+}
+
+/* Counters of threads give way to those of CPUs: no samples, which the times tell, until the other
+ * user has ended. */
+static void beside_threads(void) {
+    struct perf_event_mmap_page *ring;
+    na_kmod_t kmod;
+    kmod_log_t log = kmod_log_make(ROOM);
+    lab_pin(1);
+    char *buffer = known_buffer(PAGES, 0, 1);
+    int fd = open_other(&ring);
+    kmod_session(&kmod, 8192, 4096);
+    kmod_begin(&kmod, plain(0));
+    run_loop(&kmod, &log, buffer, 1000000);
+    size_t meanwhile = log.count;
+    struct na_ibs_stats stats;
+    REQUIRE(na_kmod_stats(&kmod, -1, &stats) == 0);
+    CHECK_MSG(stats.enabled > 0 && stats.running < stats.enabled / 2, "enabled %llu, running %llu",
+              stats.enabled, stats.running);
+    CHECK(ring->data_head > 0);
+    close_other(fd, ring);
+    run_loop(&kmod, &log, buffer, 3000000);
+    REQUIRE(na_kmod_stop(&kmod) == 0);
+    kmod_log_drain(&kmod, &log);
+    REQUIRE(na_kmod_stats(&kmod, -1, &stats) == 0);
+    check_say("%zu records beside another user, %zu after it; counted %.2f of the time\n",
+              meanwhile, log.count - meanwhile, (double)stats.running / (double)stats.enabled);
+    CHECK(log.count - meanwhile > 200);
+    CHECK(stats.running > 0 && stats.running < stats.enabled);
+    kmod_balance(&kmod);
+    na_kmod_close(&kmod);
+    munmap(buffer, PAGES * KNOWN_PAGE);
+}
+
+/* perf has one counter a CPU, and lets its users take turns. */
+static void beside(void) {
+    na_kmod_t kmod;
+    kmod_session(&kmod, 64, 1);
+    bool threads = kmod.info.ibs_per_task != 0;
+    na_kmod_close(&kmod);
+    if (threads) {
+        beside_threads();
+        return;
+    }
+    struct perf_event_mmap_page *ring;
+    int fd = open_other(&ring);
     CHECK(check_known(false, false) == 0);
     uint64_t value[3];
     REQUIRE(read(fd, value, sizeof value) == sizeof value);
     check_say("perf: %lu bytes of samples, counted %.2f of the time\n", (uint64_t)ring->data_head,
               (double)value[2] / (double)value[1]);
     CHECK(ring->data_head > 0 && value[2] < value[1]);
-    munmap(ring, (1 + 64) * KNOWN_PAGE);
-    close(fd);
+    close_other(fd, ring);
 }
 
 static atomic_bool over;

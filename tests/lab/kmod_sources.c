@@ -162,6 +162,9 @@ static void swfault_run(uint32_t flags) {
     REQUIRE(na_kmod_stop(&kmod) == 0);
     kmod_log_drain(&kmod, &log);
     check_touched(&log, team, start);
+    uint64_t enabled = stats.enabled, running = stats.running;
+    REQUIRE(na_kmod_stats(&kmod, -1, &stats) == 0);
+    CHECK(stats.enabled >= enabled && stats.running >= running); /* they stay */
     stats = kmod_balance(&kmod);
     CHECK(kmod_count(&stats, NA_IBS_LOST) == 0 && kmod_count(&stats, NA_IBS_NESTED) == 0);
     CHECK(kmod_count(&stats, NA_IBS_GATED) >= TEAM);

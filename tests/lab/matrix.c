@@ -8,6 +8,8 @@
  * Preloaded with the library, blocks are placed by it. tests/lab/ibs/matrix compares. */
 #include "lab.h"
 
+#include <sys/prctl.h>
+
 enum { BYTES = 1 << 20, LINE = 64, STORE_EVERY = 4, MOST = 8, BEGIN_MS = 1000 };
 
 static lab_block_t block[MOST];
@@ -46,6 +48,10 @@ static void work(void *unused, int number) {
 int main(int argc, char **argv) {
     check_begin();
     lab_begin(2);
+    /* Pages stay where they are until they are judged; and none is part of two blocks, as huge ones
+     * are where the C library's mappings adjoin. */
+    lab_no_balancing();
+    REQUIRE(prctl(PR_SET_THP_DISABLE, 1UL, 0UL, 0UL, 0UL) == 0);
     if (argc > 1) rounds = (unsigned)strtoul(argv[1], NULL, 10);
     places = lab_nodes < MOST ? lab_nodes : MOST;
     REQUIRE(pthread_barrier_init(&together, NULL, (unsigned)places) == 0);
