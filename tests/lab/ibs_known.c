@@ -52,6 +52,24 @@ __asm__(".text\n"
         "known_end:\n"
         "    ret\n");
 
+/* Nops of four bytes, one of three, and nine bytes at the end. */
+__asm__(".text\n"
+        ".globl known_fetch\n"
+        ".globl known_fetch_at\n"
+        ".globl known_fetch_end\n"
+        "known_fetch:\n"
+        "    jmp known_fetch_at\n"
+        "    .p2align 6\n"
+        "known_fetch_at:\n"
+        "    .rept 261\n"
+        "    .byte 0x0f, 0x1f, 0x40, 0x00\n"
+        "    .endr\n"
+        "    .byte 0x0f, 0x1f, 0x00\n"
+        "    dec %rdi\n"
+        "    jnz known_fetch_at\n"
+        "known_fetch_end:\n"
+        "    ret\n");
+
 const known_t known[KNOWN_ACCESSES] = {
     {known_load, "load", true, false, false, 8, 0},
     {known_store, "store", false, true, false, 4, 4},

@@ -9,6 +9,7 @@ enum {
     KNOWN_PAGE = 4096,
     KNOWN_INSTRUCTIONS = 16, /* of the loop */
     KNOWN_ACCESSES = 6,      /* so many of them access memory */
+    KNOWN_FETCHES = 33,      /* of the other loop: no power of two, as periods are */
 };
 
 typedef struct known {
@@ -24,6 +25,11 @@ extern const char known_at[], known_jump[], known_end[]; /* the loop, and its la
 /* Goes round so many times; each time all accesses are to one place of the buffer, a pseudo-random
  * multiple of 16 bytes. `bytes` is a power of two. */
 void known_run(void *buffer, size_t bytes, uint64_t rounds);
+/* Straight code of KNOWN_FETCHES pieces of 32 bytes, aligned, so many times; no access to memory.
+ */
+void known_fetch(uint64_t rounds);
+extern const char known_fetch_at[], known_fetch_end[];
+
 /* NULL: not one that accesses memory. */
 const known_t *known_at_address(uint64_t instruction);
 

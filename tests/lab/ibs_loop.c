@@ -2,18 +2,24 @@
  * instruction and access is known, against the kernel's own page tables (pagemap) and its nodes
  * (move_pages): lab-ibs-loop TEST. Nothing of numalloc is used.
  *
- *   detect    the kernel found IBS and set up its interrupt on each CPU, also on one that comes
- * back known     which instructions are sampled, and what is said of each count     as many samples
- * as instructions and period make remote    a thread on each node, all at once, each using one
- * node's memory: all samples of it say local, or all remote; latencies go by the distance blind
- * (machine that lacks some of it) the same, as far as there is something off       no interrupt
- * comes once the counter is closed */
+ * - detect: the kernel found IBS and set up its interrupt on each CPU, also on one that comes back;
+ * - registers: which there are, and which of their bits (#GP), by the kernel's module msr;
+ * - known: which instructions are sampled, and what is said of each;
+ * - count: as many samples as instructions and period make;
+ * - remote: a thread on each node, all at once, each using one node's memory: all samples of it say
+ *   local, or all remote; latencies go by the distance;
+ * - fetch: which fetches of straight code are sampled, how many, and what is said of each;
+ * - zen3 (machine of that name): the same, less those that Linux drops;
+ * - both: ops and fetches at the same time;
+ * - blind (a machine that lacks some of it): the same as known, as far as there is something;
+ * - off: no interrupt comes once the counter is closed. */
 #include "ibs_known.h"
 #include "ibs_perf.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <sys/klog.h>
+#include <sys/syscall.h>
 
 enum {
     PAGE = KNOWN_PAGE,
@@ -75,6 +81,78 @@ static void detect(void) {
     write_file("/sys/devices/system/cpu/cpu2/online", "1");
     open_everywhere();
     check_log();
+}
+
+/* ---- registers ---- */
+
+enum {
+    FETCH_CTL = 0xc0011030,
+    OP_CTL = 0xc0011033,
+    IBS_CTL = 0xc001103a,
+    BRANCH_TARGET = 0xc001103b,
+    LAST = 0xc001103d,
+};
+
+static int open_msr(int cpu) {
+    const char *module = getenv("NA_MSR");
+    char path[64];
+    REQUIRE(module != NULL);
+    int file = open(module, O_RDONLY | O_CLOEXEC);
+    if (file < 0) check_skip("the kernel's module msr is missing (tests/lab/kernel.sh)");
+    int error = syscall(SYS_finit_module, file, "", 0) == 0 ? 0 : errno;
+    close(file);
+    if (error == ENOEXEC) check_skip("the module msr is of another kernel");
+    REQUIRE(error == 0 || error == EEXIST);
+    snprintf(path, sizeof path, "/dev/cpu/%d/msr", cpu);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    REQUIRE(fd >= 0);
+    return fd;
+}
+
+/* A #GP is EIO to the module. */
+static bool get(int fd, uint32_t msr, uint64_t *value) {
+    bool done = pread(fd, value, 8, msr) == 8;
+    CHECK(done || errno == EIO);
+    return done;
+}
+
+static bool put(int fd, uint32_t msr, uint64_t value) {
+    bool done = pwrite(fd, &value, 8, msr) == 8;
+    CHECK(done || errno == EIO);
+    return done;
+}
+
+static void check_bits(int fd, uint32_t msr, uint64_t defined) {
+    uint64_t value;
+    for (int bit = 0; bit < 64; bit++) {
+        uint64_t one = 1ULL << bit;
+        bool done = put(fd, msr, one);
+        CHECK_MSG(done == (defined >> bit & 1), "%x, bit %d: written %d", msr, bit, done);
+        if (done)
+            CHECK_MSG(get(fd, msr, &value) && value == one, "%x, bit %d: %lx", msr, bit, value);
+    }
+    CHECK(put(fd, msr, 0));
+}
+
+/* 0x8df of CPUID offers fetches, ops and their count of 27 bits; not the branch target, nor
+ * extended registers of either. No bit is set beside an enable bit: nothing is sampled. */
+static void registers(void) {
+    int fd = open_msr(lab_node[1].cpu);
+    uint64_t value = 0;
+    for (uint32_t msr = FETCH_CTL; msr <= LAST; msr++) {
+        bool offered = msr < BRANCH_TARGET;
+        CHECK_MSG(get(fd, msr, &value) == offered, "%x", msr);
+        bool writable = offered && msr != IBS_CTL;
+        CHECK_MSG(put(fd, msr, 0) == writable, "%x", msr);
+        if (!writable || msr == FETCH_CTL || msr == OP_CTL) continue;
+        CHECK(put(fd, msr, 0x0123456789abcdefULL));
+        CHECK_MSG(get(fd, msr, &value) && value == 0x0123456789abcdefULL, "%x: %lx", msr, value);
+        CHECK(put(fd, msr, 0));
+    }
+    CHECK(get(fd, IBS_CTL, &value) && value == 0x101);
+    check_bits(fd, FETCH_CTL, (1ULL << 62) - 1);
+    check_bits(fd, OP_CTL, 0x07ffffffULL << 32 | 0x7fULL << 20 | 0xfffff);
+    close(fd);
 }
 
 /* ---- known ---- */
@@ -171,6 +249,92 @@ static void count(void) {
     CHECK(fabs((double)found - wanted) < 2 + 0.02 * wanted);
 }
 
+/* ---- fetch ---- */
+
+static void check_fetch(const ibs_sample_t *s, int cpu) {
+    const uint64_t completed = 1ULL << 50, physical = 1ULL << 52, pages = 3ULL << 53;
+    CHECK_MSG(s->cpu == (uint32_t)cpu && s->caps == 0x8df, "CPU %u, %x", s->cpu, s->caps);
+    CHECK_MSG(s->linear % 32 == 0 && s->ip == s->linear, "%lx, perf says %lx", s->linear, s->ip);
+    CHECK_MSG(s->physical == known_physical((const void *)s->linear), "%lx", s->physical);
+    CHECK_MSG((s->fetch_ctl & (completed | physical | pages)) == (completed | physical), "CTL %lx",
+              s->fetch_ctl);
+    CHECK_MSG((s->fetch_ctl >> 32 & 0xffff) > 0, "CTL %lx", s->fetch_ctl);
+}
+
+/* What the kernel fetches between two samples counts as well, and is little. */
+static void check_fetches(bool zen3) {
+    static ibs_sample_t samples[MOST];
+    static size_t at[KNOWN_FETCHES];
+    enum { ROUNDS = 4000000, PIECE = 1000000, PERIOD = 1 << 16 };
+    REQUIRE(known_fetch_end - known_fetch_at == KNOWN_FETCHES * 32);
+    lab_pin(1);
+    ibs_perf_t c = ibs_perf_open_fetch(lab_node[1].cpu, PERIOD, IBS_RANDOM);
+    size_t count = 0, misses = 0;
+    for (int i = 0; i < ROUNDS / PIECE; i++) {
+        ibs_perf_on(&c);
+        known_fetch(PIECE);
+        ibs_perf_off(&c);
+        count += ibs_perf_drain(&c, samples + count, MOST - count);
+    }
+    CHECK_MSG(c.lost == 0 && c.throttled == 0, "%lu lost, throttled %lu times", c.lost,
+              c.throttled);
+    ibs_perf_close(&c);
+    for (size_t i = 0; i < count; i++) {
+        check_fetch(&samples[i], lab_node[1].cpu);
+        at[(samples[i].linear - (uintptr_t)known_fetch_at) / 32]++;
+        misses += samples[i].fetch_ctl >> 51 & 1;
+    }
+    CHECK_MSG(c.nowhere == 0, "%lu fetches from 0", c.nowhere);
+    double wanted = (zen3 ? 0.9 : 1) * ROUNDS * KNOWN_FETCHES / (PERIOD - 7.5 + 1);
+    check_say("%zu samples, %.1f wanted\n", count, wanted);
+    CHECK(fabs((double)count - wanted) < (zen3 ? 5 * sqrt(0.1 * wanted) : 2) + 0.02 * wanted);
+    double square = 0, each = (double)count / KNOWN_FETCHES;
+    for (int i = 0; i < KNOWN_FETCHES; i++)
+        square += ((double)at[i] - each) * ((double)at[i] - each) / each;
+    check_say("fetches: chi square %.1f of %d degrees\n", square, KNOWN_FETCHES - 1);
+    CHECK(square < KNOWN_FETCHES - 1 + 5 * sqrt(2.0 * (KNOWN_FETCHES - 1)));
+    check_share("missed the first cache", misses, count, 0.1);
+}
+
+/* Each as if it were alone. (The periods are no multiples of each other, counted in fetches: else
+ * the interrupts of the one would fall, always or never, on samples of the other.) */
+static void both(void) {
+    enum { ROUNDS = 1000000, OPS = (1 << 17) - 16 * 1237, FETCHES = 1 << 16 };
+    static ibs_sample_t of_ops[MOST], of_fetches[MOST];
+    int cpu = lab_node[1].cpu;
+    size_t ops = 0, fetches = 0;
+    lab_pin(1);
+    char *buffer = known_buffer(PAGES, 1, 0);
+    ibs_perf_t op = ibs_perf_open(cpu, OPS, IBS_OPS);
+    ibs_perf_t fetch = ibs_perf_open_fetch(cpu, FETCHES, IBS_RANDOM);
+    for (int i = 0; i < 4; i++) {
+        ibs_perf_on(&op);
+        ibs_perf_on(&fetch);
+        known_run(buffer, (size_t)PAGES * PAGE, ROUNDS);
+        known_fetch(ROUNDS);
+        ibs_perf_off(&fetch);
+        ibs_perf_off(&op);
+        ops += ibs_perf_drain(&op, of_ops + ops, MOST - ops);
+        fetches += ibs_perf_drain(&fetch, of_fetches + fetches, MOST - fetches);
+    }
+    CHECK_MSG(op.lost + fetch.lost == 0 && op.throttled + fetch.throttled == 0,
+              "%lu and %lu lost, throttled %lu and %lu times", op.lost, fetch.lost, op.throttled,
+              fetch.throttled);
+    ibs_perf_close(&op);
+    ibs_perf_close(&fetch);
+    for (size_t i = 0; i < ops; i++) {
+        const known_t *k = known_at_address(of_ops[i].rip);
+        if (k != NULL)
+            check_access(&of_ops[i], k, buffer, (size_t)PAGES * PAGE, lab_node[1].id, false);
+    }
+    for (size_t i = 0; i < fetches; i++)
+        check_fetch(&of_fetches[i], cpu);
+    double wanted_ops = 4.0 * ROUNDS * LOOP / OPS, wanted = 4.0 * ROUNDS * KNOWN_FETCHES / FETCHES;
+    check_say("%zu ops, %.0f wanted; %zu fetches, %.0f wanted\n", ops, wanted_ops, fetches, wanted);
+    CHECK(fabs((double)ops - wanted_ops) < 2 + 0.05 * wanted_ops);
+    CHECK(fabs((double)fetches - wanted) < 2 + 0.05 * wanted);
+}
+
 /* ---- remote ---- */
 
 static int shift;
@@ -255,6 +419,8 @@ int main(int argc, char **argv) {
     const char *test = argv[1];
     if (strcmp(test, "detect") == 0)
         detect();
+    else if (strcmp(test, "registers") == 0)
+        registers();
     else if (strcmp(test, "known") == 0)
         check_known(false);
     else if (strcmp(test, "blind") == 0)
@@ -263,6 +429,12 @@ int main(int argc, char **argv) {
         count();
     else if (strcmp(test, "remote") == 0)
         remote();
+    else if (strcmp(test, "fetch") == 0)
+        check_fetches(false);
+    else if (strcmp(test, "zen3") == 0)
+        check_fetches(true);
+    else if (strcmp(test, "both") == 0)
+        both();
     else if (strcmp(test, "off") == 0)
         off();
     else

@@ -10,18 +10,22 @@
 
 enum { RING_PAGES = 256 };
 
-uint32_t ibs_perf_type(void) {
-    FILE *file = fopen("/sys/bus/event_source/devices/ibs_op/type", "r");
+static uint32_t type_of(const char *path) {
+    FILE *file = fopen(path, "r");
     unsigned type = 0;
     if (file == NULL || fscanf(file, "%u", &type) != 1) type = 0;
     if (file != NULL) fclose(file);
     return type;
 }
 
-/* Linux 6.1 counts ibs_op on CPUs only, so all programs' samples come, the kernel's too. */
-ibs_perf_t ibs_perf_open(int cpu, uint64_t period, uint64_t config) {
+uint32_t ibs_perf_type(void) {
+    return type_of("/sys/bus/event_source/devices/ibs_op/type");
+}
+
+/* Linux 6.1 counts both on CPUs only, so all programs' samples come, the kernel's too. */
+static ibs_perf_t open_type(uint32_t type, int cpu, uint64_t period, uint64_t config) {
     struct perf_event_attr attr = {
-        .type = ibs_perf_type(),
+        .type = type,
         .size = sizeof attr,
         .config = config,
         .sample_period = period,
@@ -34,6 +38,17 @@ ibs_perf_t ibs_perf_open(int cpu, uint64_t period, uint64_t config) {
     REQUIRE(c.fd >= 0);
     c.ring = mmap(NULL, (1 + RING_PAGES) * KNOWN_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, 0);
     REQUIRE(c.ring != MAP_FAILED);
+    return c;
+}
+
+ibs_perf_t ibs_perf_open(int cpu, uint64_t period, uint64_t config) {
+    return open_type(ibs_perf_type(), cpu, period, config);
+}
+
+ibs_perf_t ibs_perf_open_fetch(int cpu, uint64_t period, uint64_t config) {
+    ibs_perf_t c =
+        open_type(type_of("/sys/bus/event_source/devices/ibs_fetch/type"), cpu, period, config);
+    c.fetch = true;
     return c;
 }
 
@@ -58,7 +73,7 @@ static uint64_t get64(const char **at) {
 }
 
 /* The layout of a record with the sample_type above; see perf_event_open(2). */
-static void parse(const char *at, ibs_sample_t *s) {
+static void parse(const char *at, bool fetch, ibs_sample_t *s) {
     uint32_t size;
     s->ip = get64(&at);
     memcpy(&s->pid, at, 4);
@@ -68,13 +83,14 @@ static void parse(const char *at, ibs_sample_t *s) {
     s->cpu = (uint32_t)get64(&at);
     memcpy(&size, at, 4);
     memcpy(&s->caps, at + 4, 4);
-    CHECK_MSG(size >= 4 + 7 * 8, "%u bytes of registers", size);
+    CHECK_MSG(size >= 4 + (fetch ? 3 : 7) * 8, "%u bytes of registers", size);
     const char *registers = at + 8;
-    get64(&registers); /* control */
-    s->rip = get64(&registers);
-    s->data = get64(&registers);
-    s->data2 = get64(&registers);
-    s->data3 = get64(&registers);
+    uint64_t control = get64(&registers);
+    s->fetch_ctl = fetch ? control : 0;
+    s->rip = fetch ? 0 : get64(&registers);
+    s->data = fetch ? 0 : get64(&registers);
+    s->data2 = fetch ? 0 : get64(&registers);
+    s->data3 = fetch ? 0 : get64(&registers);
     s->linear = get64(&registers);
     s->physical = get64(&registers);
     at += 4 + size;
@@ -82,7 +98,12 @@ static void parse(const char *at, ibs_sample_t *s) {
     s->phys_addr = get64(&at);
 }
 
-/* Those of this thread, in the loop. */
+static bool in_loop(const ibs_perf_t *c, const ibs_sample_t *s) {
+    uint64_t at = c->fetch ? s->linear : s->rip;
+    return at >= (uintptr_t)(c->fetch ? known_fetch_at : known_at) &&
+           at < (uintptr_t)(c->fetch ? known_fetch_end : known_end);
+}
+
 size_t ibs_perf_drain(ibs_perf_t *c, ibs_sample_t *to, size_t most) {
     static _Thread_local char record[65536];
     const char *data = (const char *)c->ring + KNOWN_PAGE;
@@ -100,9 +121,9 @@ size_t ibs_perf_drain(ibs_perf_t *c, ibs_sample_t *to, size_t most) {
         if (header.type == PERF_RECORD_THROTTLE) c->throttled++;
         if (header.type == PERF_RECORD_SAMPLE && count < most) {
             ibs_sample_t *s = &to[count];
-            parse(record + sizeof header, s);
-            count += s->tid == (uint32_t)gettid() && s->rip >= (uintptr_t)known_at &&
-                     s->rip < (uintptr_t)known_end;
+            parse(record + sizeof header, c->fetch, s);
+            c->nowhere += c->fetch && s->linear == 0;
+            count += s->tid == (uint32_t)gettid() && in_loop(c, s);
         }
         tail += header.size;
     }

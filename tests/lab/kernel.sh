@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # kernel.sh - gets the kernel of the lab's machines: Debian's stock cloud kernel, unpacked from its
-# package into build/lab-kernel/ and not installed. Needs the package archive once, and no root.
+# package into build/lab-kernel/ and not installed, and its module for model-specific registers. Needs
+# the package archive once, and no root.
 set -euo pipefail
 export LC_ALL=C
 
@@ -22,13 +23,13 @@ wanted=
 
 if [[ -s $cache/vmlinuz ]]; then
     there=$(cat "$cache/version")
-    if [[ -z $wanted || $wanted == "$there" ]]; then
+    if [[ -s $cache/msr.ko && (-z $wanted || $wanted == "$there") ]]; then
         echo "lab: kernel $there is there"
         exit 0
     fi
     # An older one still serves, but for the tests of the kernel module.
     die() {
-        echo "lab: kernel $there stays, the installed headers are of $wanted: $*" >&2
+        echo "lab: kernel $there stays${wanted:+, the installed headers are of $wanted}: $*" >&2
         exit 0
     }
 fi
@@ -57,6 +58,9 @@ trap 'rm -rf "$scratch"' EXIT
 dpkg-deb -x "$scratch"/*.deb "$scratch/root" || die "$package does not unpack"
 version=${package#linux-image-}
 cp "$scratch/root/boot/config-$version" "$cache/config"
+msr=$scratch/root/lib/modules/$version/kernel/arch/x86/kernel/msr.ko
+if [[ -e $msr.xz ]]; then xz -d "$msr.xz"; fi # of newer kernels
+cp "$msr" "$cache/"
 echo "$version" >"$cache/version"
 mv "$scratch/root/boot/vmlinuz-$version" "$cache/vmlinuz" # last: its presence says that all is there
 echo "lab: kernel $version unpacked into $cache"

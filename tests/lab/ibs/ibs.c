@@ -2,7 +2,7 @@
  *
  * ibs.c - AMD's instruction-based sampling of ops, for QEMU's TCG: registers, the tagged
  * instruction and the sample made of it. Becomes target/i386/tcg/sysemu/ibs.c; ibs.h says who calls
- * what. Fetch sampling has its registers, but takes no sample.
+ * what. ibs-fetch.c has the sampling of fetches.
  *
  * Field names in the comments are those of AMD's manuals (APM volume 2, "Instruction-Based
  * Sampling"; the PPRs of families 17h and 19h).
@@ -37,18 +37,6 @@ enum {
     MSR_OP_DATA4,
 };
 
-/* CPUID 8000_001B EAX */
-#define CAP_FETCH          BIT(1)
-#define CAP_OP             BIT(2)
-#define CAP_COUNT_WRITABLE BIT(3)
-#define CAP_COUNT_OPS      BIT(4)
-#define CAP_BRANCH_TARGET  BIT(5)
-#define CAP_COUNT_27       BIT(6)
-#define CAP_RIP_INVALID    BIT(7)
-#define CAP_FETCH_EXT      BIT(9)
-#define CAP_OP_DATA4       BIT(10)
-#define CAP_ZEN4           BIT(11)
-
 /* IbsOpCtl */
 #define CTL_MAX          0xffffull /* the period's bits 19:4 */
 #define CTL_L3_MISS_ONLY BIT_ULL(16)
@@ -57,7 +45,6 @@ enum {
 #define CTL_COUNT_OPS    BIT_ULL(19)
 #define CTL_MAX_EXT      (0x7full << 20) /* the period's bits 26:20 */
 #define CTL_COUNT_SHIFT  32
-#define PERIOD_MIN       0x90 /* less is reserved, and taken for this: Linux 6.1 begins with it */
 
 /* IbsOpData */
 #define DATA_TAG_TO_RET_SHIFT 16
@@ -91,33 +78,30 @@ enum { SOURCE_NONE, SOURCE_L3 = 1, SOURCE_L3_OLD = 2, SOURCE_DRAM = 3, SOURCE_IO
 #define LVT_MASKED   BIT(16)
 #define LVT_WRITABLE (0xff | 7 << 8 | LVT_MASKED) /* vector, message type, mask */
 
-/* Cycles of a model that has no time. Memory's are for distance 10, and spread by a quarter. */
-enum { L1_CYCLES = 4, L2_CYCLES = 14, L3_CYCLES = 46, MEMORY_CYCLES = 200, WALK_CYCLES = 30 };
-
 /* xorshift64*: each CPU has its own, so that a run with one CPU can be repeated. */
-static uint32_t draw(IBSState *ibs, uint32_t below) {
+uint32_t ibs_draw(IBSState *ibs, uint32_t below) {
     ibs->random ^= ibs->random >> 12;
     ibs->random ^= ibs->random << 25;
     ibs->random ^= ibs->random >> 27;
     return (uint64_t)(uint32_t)((ibs->random * 0x2545f4914f6cdd1dull) >> 32) * below >> 32;
 }
 
-static bool happens(IBSState *ibs, uint32_t percent) {
-    return percent != 0 && draw(ibs, 100) < percent;
+bool ibs_happens(IBSState *ibs, uint32_t percent) {
+    return percent != 0 && ibs_draw(ibs, 100) < percent;
 }
 
 static bool present(CPUX86State *env) {
     return env->features[FEAT_8000_0001_ECX] & CPUID_EXT3_IBS;
 }
 
-static uint32_t caps(CPUX86State *env) {
+uint32_t ibs_caps(CPUX86State *env) {
     return env_archcpu(env)->ibs_config.caps;
 }
 
 void ibs_reset(X86CPU *cpu) {
     IBSState *ibs = &cpu->env.ibs;
 
-    CPU(cpu)->tcg_cflags &= ~CF_IBS_COUNT;
+    CPU(cpu)->tcg_cflags &= ~(CF_IBS_COUNT | CF_IBS_FETCH);
     for (int i = 0; i < IBS_EILVTS; i++) {
         ibs->eilvt[i] = LVT_MASKED;
     }
@@ -125,21 +109,21 @@ void ibs_reset(X86CPU *cpu) {
                   ((uint64_t)cpu->ibs_config.seed << 32);
     ibs->random |= 1; /* never 0 */
     for (int i = 0; i < 8; i++) {
-        draw(ibs, 1);
+        ibs_draw(ibs, 1);
     }
 }
 
 /* ---- Counting ------------------------------------------------------------------------------- */
 
 static uint64_t count_mask(CPUX86State *env) {
-    return caps(env) & CAP_COUNT_27 ? 0x7ffffff : 0xfffff;
+    return ibs_caps(env) & IBS_CAP_COUNT_27 ? 0x7ffffff : 0xfffff;
 }
 
 /* IbsOpMaxCnt, in ops. */
 static uint32_t period(const IBSState *ibs) {
     uint32_t ops = (ibs->op_ctl & CTL_MAX) << 4 | (ibs->op_ctl & CTL_MAX_EXT);
 
-    return ops > 0 && ops < PERIOD_MIN ? PERIOD_MIN : ops;
+    return ops > 0 && ops < IBS_PERIOD_MIN ? IBS_PERIOD_MIN : ops;
 }
 
 static bool counting(const IBSState *ibs) {
@@ -169,7 +153,7 @@ static void count_from_register(CPUX86State *env) {
 static void restart_count(IBSState *ibs) {
     ibs->op_ctl &= MAKE_64BIT_MASK(0, CTL_COUNT_SHIFT);
     if (ibs->op_ctl & CTL_COUNT_OPS) {
-        ibs->op_ctl |= (uint64_t)(1 + draw(ibs, 127)) << CTL_COUNT_SHIFT;
+        ibs->op_ctl |= (uint64_t)(1 + ibs_draw(ibs, 127)) << CTL_COUNT_SHIFT;
     }
 }
 
@@ -182,23 +166,21 @@ bool ibs_has_msr(CPUX86State *env, uint32_t msr) {
 /* The registers that are no more than storage, and those alone. */
 static uint64_t *storage(CPUX86State *env, uint32_t msr) {
     IBSState *ibs = &env->ibs;
-    uint32_t offered = caps(env);
+    uint32_t offered = ibs_caps(env);
 
     switch (msr) {
-    case MSR_FETCH_CTL:
-        return offered & CAP_FETCH ? &ibs->fetch_ctl : NULL;
     case MSR_FETCH_LINEAR:
-        return offered & CAP_FETCH ? &ibs->fetch_linear : NULL;
+        return offered & IBS_CAP_FETCH ? &ibs->fetch_linear : NULL;
     case MSR_FETCH_PHYSICAL:
-        return offered & CAP_FETCH ? &ibs->fetch_physical : NULL;
+        return offered & IBS_CAP_FETCH ? &ibs->fetch_physical : NULL;
     case MSR_FETCH_EXT:
-        return offered & CAP_FETCH_EXT ? &ibs->fetch_ext : NULL;
+        return offered & IBS_CAP_FETCH_EXT ? &ibs->fetch_ext : NULL;
     case MSR_BRANCH_TARGET:
-        return offered & CAP_BRANCH_TARGET ? &ibs->branch_target : NULL;
+        return offered & IBS_CAP_BRANCH_TARGET ? &ibs->branch_target : NULL;
     case MSR_OP_DATA4:
-        return offered & CAP_OP_DATA4 ? &ibs->op_data4 : NULL;
+        return offered & IBS_CAP_OP_DATA4 ? &ibs->op_data4 : NULL;
     }
-    if (!(offered & CAP_OP)) {
+    if (!(offered & IBS_CAP_OP)) {
         return NULL;
     }
     switch (msr) {
@@ -225,7 +207,11 @@ bool ibs_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value) {
         *value = env_archcpu(env)->ibs_config.control;
         return true;
     }
-    if (msr == MSR_OP_CTL && (caps(env) & CAP_OP)) {
+    if (msr == MSR_FETCH_CTL && (ibs_caps(env) & IBS_CAP_FETCH)) {
+        *value = ibs_fetch_ctl(env);
+        return true;
+    }
+    if (msr == MSR_OP_CTL && (ibs_caps(env) & IBS_CAP_OP)) {
         *value = ibs->op_ctl;
         if (counting(ibs)) {
             /* (The rest of the block of this rdmsr has been counted already.) */
@@ -244,18 +230,18 @@ bool ibs_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value) {
 
 static bool write_op_ctl(CPUX86State *env, uint64_t value) {
     IBSState *ibs = &env->ibs;
-    uint32_t offered = caps(env);
+    uint32_t offered = ibs_caps(env);
     uint64_t count = count_mask(env) << CTL_COUNT_SHIFT;
     uint64_t defined = CTL_MAX | CTL_ENABLE | CTL_VALID | count;
 
-    defined |= offered & CAP_COUNT_OPS ? CTL_COUNT_OPS : 0;
-    defined |= offered & CAP_COUNT_27 ? CTL_MAX_EXT : 0;
-    defined |= offered & CAP_ZEN4 ? CTL_L3_MISS_ONLY : 0;
+    defined |= offered & IBS_CAP_COUNT_OPS ? CTL_COUNT_OPS : 0;
+    defined |= offered & IBS_CAP_COUNT_27 ? CTL_MAX_EXT : 0;
+    defined |= offered & IBS_CAP_ZEN4 ? CTL_L3_MISS_ONLY : 0;
     if (value & ~defined) {
         return false;
     }
     ibs->op_ctl = value;
-    if (!(offered & CAP_COUNT_WRITABLE)) {
+    if (!(offered & IBS_CAP_COUNT_WRITABLE)) {
         restart_count(ibs);
     }
     count_from_register(env);
@@ -269,7 +255,10 @@ bool ibs_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value) {
     if (msr == MSR_CONTROL) {
         return false;
     }
-    if (msr == MSR_OP_CTL && (caps(env) & CAP_OP)) {
+    if (msr == MSR_FETCH_CTL && (ibs_caps(env) & IBS_CAP_FETCH)) {
+        return ibs_write_fetch_ctl(env, value);
+    }
+    if (msr == MSR_OP_CTL && (ibs_caps(env) & IBS_CAP_OP)) {
         return write_op_ctl(env, value);
     }
     place = storage(env, msr);
@@ -320,7 +309,7 @@ bool ibs_apic_write(X86CPU *cpu, int index, uint32_t value) {
     return false;
 }
 
-static void interrupt(X86CPU *cpu) {
+void ibs_interrupt(X86CPU *cpu) {
     unsigned offset = cpu->ibs_config.control & 0xf;
     uint32_t lvt = offset < IBS_EILVTS ? cpu->env.ibs.eilvt[offset] : LVT_MASKED;
 
@@ -338,6 +327,9 @@ bool ibs_expired(CPUState *cs, TranslationBlock *tb) {
     IBSState *ibs = &env->ibs;
     uint32_t cflags;
 
+    if (ibs_fetch_expired(cs, tb)) {
+        return true;
+    }
     if (!(tb_cflags(tb) & CF_IBS_COUNT) || ibs->left >= tb->icount) {
         return false;
     }
@@ -347,10 +339,10 @@ bool ibs_expired(CPUState *cs, TranslationBlock *tb) {
     } else if (ibs->interrupting) {
         ibs->interrupting = false;
         count_from_register(env);
-        interrupt(env_archcpu(env));
+        ibs_interrupt(env_archcpu(env));
     } else {
-        cs->cflags_next_tb =
-            (cflags & ~CF_IBS_COUNT) | CF_IBS_TAG | CF_NO_GOTO_TB | CF_NO_GOTO_PTR | 1;
+        cs->cflags_next_tb = (cflags & ~(CF_IBS_COUNT | CF_IBS_FETCH)) | CF_IBS_TAG |
+                             CF_NO_GOTO_TB | CF_NO_GOTO_PTR | 1;
     }
     return true;
 }
@@ -450,7 +442,7 @@ static Kind decode(const CPUX86State *env, const IBSState *ibs) {
 
 /* The node whose memory `physical` is: nodes lie one after another, with a gap below 4 GiB, as the
  * firmware's table (SRAT) says. Memory plugged in later counts as the CPU's own. */
-static int node_of(uint64_t physical, int own) {
+int ibs_node_of(uint64_t physical, int own) {
     MachineState *machine = MACHINE(qdev_get_machine());
     X86MachineState *x86 = X86_MACHINE(machine);
     uint64_t offset = physical;
@@ -467,7 +459,7 @@ static int node_of(uint64_t physical, int own) {
     return own;
 }
 
-static uint32_t distance(int from, int to) {
+uint32_t ibs_distance(int from, int to) {
     NumaState *numa = MACHINE(qdev_get_machine())->numa_state;
 
     if (numa && numa->have_numa_distance && numa->nodes[from].distance[to]) {
@@ -485,10 +477,10 @@ static uint64_t width(uint32_t size) {
 static uint32_t describe(X86CPU *cpu, const IBSAccess *access, bool locked) {
     IBSState *ibs = &cpu->env.ibs;
     int own = MAX(cpu->node_id, 0);
-    bool zen4 = cpu->ibs_config.caps & CAP_ZEN4;
+    bool zen4 = cpu->ibs_config.caps & IBS_CAP_ZEN4;
     uint64_t data3 = DATA3_LINEAR_VALID;
     uint64_t source = SOURCE_NONE;
-    uint32_t cycles = L1_CYCLES, walk = 0;
+    uint32_t cycles = IBS_L1_CYCLES, walk = 0;
 
     data3 |= access->load ? DATA3_LOAD : 0;
     data3 |= access->store ? DATA3_STORE : 0;
@@ -502,39 +494,39 @@ static uint32_t describe(X86CPU *cpu, const IBSAccess *access, bool locked) {
         data3 |= DATA3_PHYSICAL_VALID;
         ibs->dc_physical = cpu->ibs_config.no_physical ? 0 : access->physical;
     }
-    if (happens(ibs, cpu->ibs_config.tlb_misses)) {
+    if (ibs_happens(ibs, cpu->ibs_config.tlb_misses)) {
         data3 |= DATA3_TLB1_MISS;
-        if (draw(ibs, 2)) {
+        if (ibs_draw(ibs, 2)) {
             data3 |= DATA3_TLB2_MISS;
-            walk = WALK_CYCLES + draw(ibs, WALK_CYCLES);
+            walk = IBS_WALK_CYCLES + ibs_draw(ibs, IBS_WALK_CYCLES);
         }
     }
     if (access->io) {
         data3 |= DATA3_UNCACHED | DATA3_DC_MISS;
         source = SOURCE_IO;
-        cycles = 4 * MEMORY_CYCLES;
-    } else if (happens(ibs, cpu->ibs_config.cached)) {
-        switch (draw(ibs, 4)) { /* half of them by the first cache */
+        cycles = 4 * IBS_MEMORY_CYCLES;
+    } else if (ibs_happens(ibs, cpu->ibs_config.cached)) {
+        switch (ibs_draw(ibs, 4)) { /* half of them by the first cache */
         case 2:
             data3 |= DATA3_DC_MISS;
-            cycles = L2_CYCLES;
+            cycles = IBS_L2_CYCLES;
             break;
         case 3:
             data3 |= DATA3_DC_MISS | DATA3_L2_MISS;
             source = zen4 ? SOURCE_L3 : SOURCE_L3_OLD;
-            cycles = L3_CYCLES;
+            cycles = IBS_L3_CYCLES;
             break;
         }
     } else {
-        int home = access->known ? node_of(access->physical, own) : own;
-        uint32_t usual = MEMORY_CYCLES * distance(own, home) / 10;
+        int home = access->known ? ibs_node_of(access->physical, own) : own;
+        uint32_t usual = IBS_MEMORY_CYCLES * ibs_distance(own, home) / 10;
 
         data3 |= DATA3_DC_MISS | DATA3_L2_MISS;
         source = SOURCE_DRAM | (home != own ? DATA2_REMOTE : 0);
-        cycles = usual - usual / 4 + draw(ibs, usual / 2 + 1);
+        cycles = usual - usual / 4 + ibs_draw(ibs, usual / 2 + 1);
     }
     if (data3 & DATA3_DC_MISS) {
-        data3 |= (uint64_t)(1 + draw(ibs, 8)) << DATA3_OPEN_SHIFT;
+        data3 |= (uint64_t)(1 + ibs_draw(ibs, 8)) << DATA3_OPEN_SHIFT;
     }
     if (access->load) {
         ibs->op_data2 = source;
@@ -563,14 +555,14 @@ void ibs_retired(CPUState *cs) {
     ibs->op_data = ibs->op_data2 = ibs->op_data3 = ibs->op_data4 = 0;
     ibs->dc_linear = ibs->dc_physical = ibs->branch_target = 0;
     if (ibs->accesses) {
-        cycles = describe(cpu, &ibs->access[draw(ibs, ibs->accesses)], kind.locked);
+        cycles = describe(cpu, &ibs->access[ibs_draw(ibs, ibs->accesses)], kind.locked);
     }
     if ((ibs->op_ctl & CTL_L3_MISS_ONLY) &&
         !((ibs->op_data2 & 7) == SOURCE_DRAM && (ibs->op_data3 & DATA3_L2_MISS))) {
         return; /* counting goes on, as ibs_tagged() started it */
     }
 
-    to_retire = draw(ibs, 16);
+    to_retire = ibs_draw(ibs, 16);
     ibs->op_data |= to_retire;
     ibs->op_data |= (uint64_t)MIN(cycles + to_retire + 10, 0xffff) << DATA_TAG_TO_RET_SHIFT;
     if (kind.branch) {
@@ -580,7 +572,7 @@ void ibs_retired(CPUState *cs) {
             ibs->branch_target = env->eip;
         }
     }
-    if ((caps(env) & CAP_RIP_INVALID) && happens(ibs, cpu->ibs_config.no_rip)) {
+    if ((ibs_caps(env) & IBS_CAP_RIP_INVALID) && ibs_happens(ibs, cpu->ibs_config.no_rip)) {
         ibs->op_data |= DATA_RIP_INVALID;
         ibs->op_rip = 0;
     }
@@ -591,7 +583,7 @@ void ibs_retired(CPUState *cs) {
     }
     count_from_register(env);
     if (!ibs->interrupting) {
-        interrupt(cpu);
+        ibs_interrupt(cpu);
     }
 }
 

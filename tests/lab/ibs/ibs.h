@@ -10,6 +10,11 @@
  * access to memory is followed by a call of helper_ibs_access(). If that block ends as blocks do,
  * the instruction retired and ibs_retired() makes the sample of it.
  *
+ * A fetch is a piece of 32 bytes, aligned, of a block's code. While fetches are sampled, blocks
+ * carry CF_IBS_FETCH: each takes the number of its fetches from `fetches_left`, and gives up where
+ * the tagged fetch is one of its own. ibs_fetch_expired() makes the sample, and then the block
+ * runs.
+ *
  * Blocks are looked up by their flags, so code that runs without sampling is the same as ever.
  *
  * All state belongs to the thread of the virtual CPU, but for its interrupt, which needs the big
@@ -20,6 +25,7 @@
 
 #define CF_IBS_COUNT 0x00002000 /* The block counts its instructions */
 #define CF_IBS_TAG   0x00004000 /* One instruction, whose accesses are recorded */
+#define CF_IBS_FETCH 0x00200000 /* The block counts its fetches */
 
 /* Indexes of the local APIC's registers, in 16 bytes. */
 #define IBS_APIC_EFEAT 0x40
@@ -43,7 +49,12 @@ typedef struct IBSState { /* cleared by a reset of the CPU */
     bool interrupting; /* a sample is there, its interrupt comes after `left` instructions */
     uint64_t op_ctl;   /* without its current count while counting */
     uint64_t op_rip, op_data, op_data2, op_data3, op_data4, dc_linear, dc_physical, branch_target;
-    uint64_t fetch_ctl, fetch_linear, fetch_physical, fetch_ext;
+    int32_t fetches_left; /* counting: fetches until the tagged one */
+    /* The block of the last sample begins anew, with so many fetches that were counted before: the
+     * next period does not count them, or it would always begin where blocks do. */
+    int32_t fetched_again;
+    uint64_t fetch_ctl; /* without its current count while counting */
+    uint64_t fetch_linear, fetch_physical, fetch_ext;
     uint32_t eilvt[IBS_EILVTS];
     uint64_t random;
     /* The tagged instruction. */
@@ -59,11 +70,36 @@ typedef struct IBSConfig { /* properties of the CPU */
     uint32_t control;      /* IBS_CTL as firmware leaves it */
     uint32_t cached;       /* percent of accesses that caches answer */
     uint32_t tlb_misses;   /* percent of accesses */
+    uint32_t fetch_misses; /* percent of fetches that the first cache does not answer */
     uint32_t nmi_delay;    /* instructions */
     uint32_t no_rip;       /* percent of samples whose address is marked invalid */
+    bool zen2, zen3;       /* errata of fetches (ibs-fetch.c) */
     bool no_physical; /* physical addresses read 0, marked valid, as some hypervisors give them */
     uint32_t seed;
 } IBSConfig;
+
+/* CPUID 8000_001B EAX */
+#define IBS_CAP_FETCH          BIT(1)
+#define IBS_CAP_OP             BIT(2)
+#define IBS_CAP_COUNT_WRITABLE BIT(3)
+#define IBS_CAP_COUNT_OPS      BIT(4)
+#define IBS_CAP_BRANCH_TARGET  BIT(5)
+#define IBS_CAP_COUNT_27       BIT(6)
+#define IBS_CAP_RIP_INVALID    BIT(7)
+#define IBS_CAP_FETCH_EXT      BIT(9)
+#define IBS_CAP_OP_DATA4       BIT(10)
+#define IBS_CAP_ZEN4           BIT(11)
+
+/* Cycles of a model that has no time. Memory's are for distance 10, and spread by a quarter. */
+enum {
+    IBS_L1_CYCLES = 4,
+    IBS_L2_CYCLES = 14,
+    IBS_L3_CYCLES = 46,
+    IBS_MEMORY_CYCLES = 200,
+    IBS_WALK_CYCLES = 30
+};
+
+#define IBS_PERIOD_MIN 0x90 /* less is taken for this: Linux 6.1 begins with it */
 
 /* Available, fetch, op, read and write of the count, counting of ops, 27 bits of count, mark of
  * invalid addresses, wide data sources and misses of the third cache only. */
@@ -74,10 +110,20 @@ typedef struct IBSConfig { /* properties of the CPU */
         DEFINE_PROP_UINT32("ibs-control", X86CPU, ibs_config.control, 0x101),                      \
         DEFINE_PROP_UINT32("ibs-cached", X86CPU, ibs_config.cached, 0),                            \
         DEFINE_PROP_UINT32("ibs-tlb-misses", X86CPU, ibs_config.tlb_misses, 0),                    \
+        DEFINE_PROP_UINT32("ibs-fetch-misses", X86CPU, ibs_config.fetch_misses, 10),               \
         DEFINE_PROP_UINT32("ibs-nmi-delay", X86CPU, ibs_config.nmi_delay, 0),                      \
         DEFINE_PROP_UINT32("ibs-no-rip", X86CPU, ibs_config.no_rip, 0),                            \
+        DEFINE_PROP_BOOL("ibs-zen2", X86CPU, ibs_config.zen2, false),                              \
+        DEFINE_PROP_BOOL("ibs-zen3", X86CPU, ibs_config.zen3, false),                              \
         DEFINE_PROP_BOOL("ibs-no-physical", X86CPU, ibs_config.no_physical, false),                \
         DEFINE_PROP_UINT32("ibs-seed", X86CPU, ibs_config.seed, 1)
+
+#define IBS_FETCH_BYTES 32
+
+/* Of so many bytes of code. */
+static inline int ibs_fetches(uint64_t first, uint32_t bytes) {
+    return (int)((first % IBS_FETCH_BYTES + bytes + IBS_FETCH_BYTES - 1) / IBS_FETCH_BYTES);
+}
 
 struct ArchCPU;
 struct DeviceState;
@@ -105,5 +151,22 @@ bool ibs_expired(struct CPUState *cs, struct TranslationBlock *tb);
 void ibs_tagged(struct CPUState *cs, uint64_t pc, uint64_t cs_base, struct TranslationBlock *tb);
 void ibs_retired(struct CPUState *cs);
 void ibs_interrupted(struct CPUState *cs);
+
+/* ---- Between ibs.c and ibs-fetch.c ---- */
+
+/* A pseudo-random number below `below`. */
+uint32_t ibs_draw(IBSState *ibs, uint32_t below);
+bool ibs_happens(IBSState *ibs, uint32_t percent);
+uint32_t ibs_caps(struct CPUArchState *env);
+/* The node whose memory `physical` is; `own` where that is not known. */
+int ibs_node_of(uint64_t physical, int own);
+uint32_t ibs_distance(int from, int to);
+/* What the local vector of IBS says, now. */
+void ibs_interrupt(struct ArchCPU *cpu);
+
+uint64_t ibs_fetch_ctl(struct CPUArchState *env);
+bool ibs_write_fetch_ctl(struct CPUArchState *env, uint64_t value);
+/* Block `tb` gave up: was it for a fetch of its own, of which there is a sample now? */
+bool ibs_fetch_expired(struct CPUState *cs, struct TranslationBlock *tb);
 
 #endif
