@@ -63,6 +63,10 @@ static const na_nprof_access_source_t *chosen_source(const na_flows_t *flows) {
     return last;
 }
 
+double na_access_counted(const na_nprof_access_source_t *s) {
+    return s->enabled_ns == 0 ? 1 : (double)s->running_ns / (double)s->enabled_ns;
+}
+
 void na_access_none(const na_access_view_t *view, char *out, size_t size) {
     const na_nprof_access_source_t *s = chosen_source(&view->flows);
     char time[NA_TEXT], count[NA_TEXT], often[160];
@@ -84,6 +88,11 @@ void na_access_none(const na_access_view_t *view, char *out, size_t size) {
                  "watch looked at %s words in %s, and none was used just then; run longer, or "
                  "look more often: %s",
                  na_text_count(count, (double)s->windows), time, often);
+    } else if (na_access_counted(s) < NA_ACCESS_SHARED) {
+        snprintf(out, size,
+                 "%s took none in %s: its counter ran for %.0f %% of the time, since another user, "
+                 "such as perf, had it; run it alone",
+                 na_access_source_name(s->source), time, 100 * na_access_counted(s));
     } else {
         snprintf(out, size, "%s took none in %s%s%.200s; run longer",
                  na_access_source_name(s->source), time, s->why[0] != 0 ? ": " : "", s->why);

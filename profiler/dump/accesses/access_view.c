@@ -306,11 +306,11 @@ void na_access_notes(const na_access_view_t *view) {
     if (s->lost != 0)
         printf("Note: %s samples were lost (%.2f %%).\n", na_text_count(a, (double)s->lost),
                100 * (double)s->lost / (double)(s->lost + s->stored));
-    if (s->running_ns < s->enabled_ns / 10 * 9) /* no figure needs it: samples are shares */
+    if (na_access_counted(s) < NA_ACCESS_SHARED) /* no figure needs it: samples are shares */
         printf(
             "Note: the counter ran for %.0f %% of the time; another user, such as perf, had it for "
             "the rest.\n",
-            100 * (double)s->running_ns / (double)s->enabled_ns);
+            100 * na_access_counted(s));
     for (uint32_t i = 0; i < f->source_count; i++) {
         const na_nprof_access_source_t *other = &f->sources[i].of;
         if (i != v->source && f->sources[i].samples != 0)

@@ -122,6 +122,10 @@ typedef struct na_advice {
  * has none at all. */
 void na_access_more(const na_access_view_t *view, double factor, char *out, size_t size);
 void na_access_none(const na_access_view_t *view, char *out, size_t size);
+/* For which part of the time the source's counters counted; 1: not known. Below NA_ACCESS_SHARED
+ * the reader is told that somebody else had them. */
+#define NA_ACCESS_SHARED 0.9
+double na_access_counted(const na_nprof_access_source_t *source);
 
 /* verdict_lines.c: false sharing: the line, its parts, whose they are; and what to do. */
 void na_verdict_put_line(const na_access_view_t *view, const na_verdict_t *verdict);

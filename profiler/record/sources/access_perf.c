@@ -17,7 +17,16 @@ uint32_t na_perf_count;
 
 static uint32_t ring_bytes, aux_bytes; /* of the targets that are open */
 
+/* Enabled, and running: less where the hardware was shared. */
+static void add_times(const na_perf_target_t *t) {
+    uint64_t value[3];
+    if (na_sys3(SYS_read, t->fd[0], (long)value, sizeof value) != sizeof value) return;
+    na_access_entry->enabled_ns += value[1];
+    na_access_entry->running_ns += value[2];
+}
+
 void na_perf_close(na_perf_target_t *t) {
+    if (t->timed) add_times(t);
     if (t->aux != NULL) na_sys2(SYS_munmap, (long)t->aux, (long)aux_bytes);
     if (t->ring != NULL) na_sys2(SYS_munmap, (long)t->ring, (long)(ring_bytes + na_os_page));
     for (uint32_t i = t->events; i-- > 0;)
@@ -90,6 +99,7 @@ static long open_target(const na_perf_plan_t *plan, na_perf_target_t *t, uint32_
             return fd;
         }
         t->fd[t->events++] = (int)fd;
+        t->timed = plan->attr[0].read_format == NA_PERF_TIMES;
         long error = na_sys3(SYS_ioctl, fd, PERF_EVENT_IOC_ID, (long)&t->id[i]);
         if (error == 0 && i == 0) {
             long ring = na_sys6(SYS_mmap, 0, (long)(ring_bytes + na_os_page),

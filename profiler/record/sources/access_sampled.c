@@ -79,6 +79,7 @@ static struct perf_event_attr attr_of(uint32_t type, uint64_t config, uint64_t p
         .config = config,
         .sample_period = period,
         .sample_type = NA_SAMPLE_TYPE,
+        .read_format = NA_PERF_TIMES,
         .watermark = 1,
         .wakeup_watermark = UINT32_MAX,
         .use_clockid = 1,
