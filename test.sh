@@ -37,7 +37,7 @@ while [[ $# -gt 0 ]]; do
     --ibs)
         presets=(release)
         packages=ibs
-        only=(-C nightly -R '^lab\.(ibs|blind)\.')
+        only=(-C nightly -R '^lab\.(ibs|blind|zen2|zen3)\.')
         ;;
     --no-setup) setup=0 ;;
     --jobs)

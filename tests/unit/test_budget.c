@@ -6,6 +6,7 @@
 #include "numalloc/profile.h"
 #include "profiler/analyze/blocks/replay.h"
 #include "profiler/analyze/blocks/site_sums.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/nprof_bomb.h"
 
 /* Most memory that this process ever had, in bytes: each test is a process. */
@@ -44,14 +45,6 @@ static bool has_issue(const na_reader_t *r, const char *part) {
 }
 
 /* Not what the sanitizers keep for themselves: there the fuzzer looks at what malloc gave out. */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SANITIZED 1
-#elif defined __has_feature
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
-#define SANITIZED 0
-#endif
-
 static void within_bound(void) {
     if (SANITIZED) return;
     uint64_t most = most_memory();
