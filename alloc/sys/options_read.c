@@ -180,7 +180,12 @@ static bool set_mode(na_option_id_t id, const char *s) {
     for (size_t i = 0; i < n; i++)
         word[i] = s[i];
     word[n] = 0;
-    if (n != 0 && word_index(word, rows[id].words) < 0) return false;
+    int mode = n != 0 ? word_index(word, rows[id].words) : -1;
+    if (n != 0 && mode < 0) return false;
+    if (mode == 0) { /* off */
+        read_values->texts[id] = NULL;
+        return true;
+    }
     read_values->texts[id] = copy_text(word, true);
     if (s[n] != 0) read_values->numbers[NA_OPT_ACCESS] = (uint64_t)access;
     return read_values->texts[id] != NULL;

@@ -200,6 +200,13 @@ Test(options, profile) {
     INIT("NUMALLOC_PROFILE=SITES");
     expect_quiet();
     cr_assert_str_eq(na_option_text(NA_OPT_PROFILE), "sites");
+    INIT("NUMALLOC_PROFILE=off");
+    expect_quiet();
+    cr_assert_null(na_option_text(NA_OPT_PROFILE));
+    INIT("NUMALLOC_PROFILE=off,access=fault");
+    expect_quiet();
+    cr_assert_null(na_option_text(NA_OPT_PROFILE));
+    cr_assert_eq(na_option(NA_OPT_ACCESS), 0);
     INIT("NUMALLOC_PROFILE=sites,access=SPE");
     cr_assert_eq(na_option(NA_OPT_ACCESS), 5, "spe");
     INIT("NUMALLOC_PROFILE=sites,access");
