@@ -6,7 +6,8 @@
  * own (free_pages.h), and the kernel places each where it is first touched. What was used before
  * lies at its node, as everything else: when such a block is freed, one page in 64 KiB is looked
  * up, and of each hugepage of it that holds any page elsewhere, or none, the memory goes back to
- * the system.
+ * the system; with it what the system's own huge pages put behind the block, if nobody else has a
+ * part of that hugepage.
  *
  *   pages of the node       bound; what is small, or has been used
  *   first-touch pages       not bound; of large blocks: at the node, or without memory, when free

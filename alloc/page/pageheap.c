@@ -603,6 +603,14 @@ void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
     if (NA_UNLIKELY(purge)) na_purge_cap(s);
 }
 
+/* Beside pages that lay elsewhere the system may have put more of its own accord, by huge pages: to
+ * the lists they hold no memory, and the next block would begin with them at the wrong node. Under
+ * the lock, so that nobody takes them meanwhile. */
+static void na_purge_beside(const na_hugepage_t *hp, uintptr_t start) {
+    if (na_bits_empty(&hp->used) && na_bits_empty(&hp->dirty))
+        (void)na_os_purge((void *)na_align_down(start, NA_HUGE_SIZE), NA_HUGE_SIZE);
+}
+
 NA_COLD void na_pageheap_free_purged(unsigned node, uintptr_t start, uint32_t pages) {
     na_hugepage_t *hp = na_pageheap_find(node, start, pages);
     na_free_pages_t *s = &na_free_pages[hp->region->set];
@@ -615,6 +623,7 @@ NA_COLD void na_pageheap_free_purged(unsigned node, uintptr_t start, uint32_t pa
         na_pages_give(s, hp, at, n, atomic_load_explicit(&s->clock, memory_order_relaxed));
         na_pages_isolate(s, hp, part);
         na_pages_restore(s, hp, part, false);
+        if (n != NA_HUGE_PAGES) na_purge_beside(hp, start);
         start += (uintptr_t)n << NA_PAGE_SHIFT;
         left -= n;
     }
