@@ -83,12 +83,23 @@ static void write_group(const char *file, const char *text) {
     close(fd);
 }
 
+/* Of the whole cpuset. (From Linux 6.2 on a thread that was pinned before stays so when its cpuset
+ * grows again.) */
+static void read_nodes(void) {
+    cpu_set_t own, all;
+    memset(&all, 0xff, sizeof all);
+    REQUIRE(sched_getaffinity(0, sizeof own, &own) == 0);
+    REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0);
+    lab_read_nodes();
+    REQUIRE(sched_setaffinity(0, sizeof own, &own) == 0);
+}
+
 /* By worker 0. NULL: not changed. `place_of` (by worker): where it runs afterwards. */
 static void change(const char *name, const char *nodes, const char *cpus, const int *place_of,
                    bool pin) {
     if (nodes != NULL) write_group("cpuset.mems", nodes);
     if (cpus != NULL) write_group("cpuset.cpus", cpus);
-    lab_read_nodes();
+    read_nodes();
     phase.name = name;
     phase.moves = nodes == NULL;
     phase.pin = pin;
