@@ -411,34 +411,45 @@ static void off(void) {
     CHECK(with >= before + taken && after == with);
 }
 
+/* ---- the tests ---- */
+
+static void known_all(void) {
+    check_known(false);
+}
+
+static void known_in_part(void) {
+    check_known(true);
+}
+
+static void fetch(void) {
+    check_fetches(false);
+}
+
+static void fetch_zen3(void) {
+    check_fetches(true);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} tests[] = {
+    {"detect", detect},   {"registers", registers},
+    {"known", known_all}, {"blind", known_in_part},
+    {"count", count},     {"fetch", fetch},
+    {"zen3", fetch_zen3}, {"both", both},
+    {"remote", remote},   {"off", off},
+};
+
 int main(int argc, char **argv) {
     check_begin();
     REQUIRE(argc == 2);
     lab_begin(4);
     if (ibs_perf_type() == 0) check_skip("no IBS here");
-    const char *test = argv[1];
-    if (strcmp(test, "detect") == 0)
-        detect();
-    else if (strcmp(test, "registers") == 0)
-        registers();
-    else if (strcmp(test, "known") == 0)
-        check_known(false);
-    else if (strcmp(test, "blind") == 0)
-        check_known(true);
-    else if (strcmp(test, "count") == 0)
-        count();
-    else if (strcmp(test, "remote") == 0)
-        remote();
-    else if (strcmp(test, "fetch") == 0)
-        check_fetches(false);
-    else if (strcmp(test, "zen3") == 0)
-        check_fetches(true);
-    else if (strcmp(test, "both") == 0)
-        both();
-    else if (strcmp(test, "off") == 0)
-        off();
-    else
-        REQUIRE(!"a test of this name");
+    size_t i = 0;
+    while (i < NA_COUNT(tests) && strcmp(tests[i].name, argv[1]) != 0)
+        i++;
+    REQUIRE(i < NA_COUNT(tests)); /* there is no such test */
+    tests[i].run();
     check_log();
     return lab_status(check_status());
 }

@@ -35,6 +35,11 @@
 #define FETCH_DEFINED       MAKE_64BIT_MASK(0, 59)
 #define FETCH_DEFINED_ZEN4  MAKE_64BIT_MASK(0, 62)
 
+/* Errata, as Linux works around them. Families 16h to 18h (ibs-zen2): a register that is written
+ * while it is enabled goes on counting where it was. Family 19h, models below 10h (ibs-zen3): this
+ * percentage of samples has address 0. */
+#define ZERO_PERCENT 10
+
 /* What software asks for; the rest is of the sample. */
 #define FETCH_SETTINGS (FETCH_MAX | FETCH_ENABLE | FETCH_RANDOM | FETCH_L3_MISS_ONLY)
 
@@ -50,13 +55,8 @@ static bool counting(const IBSState *ibs) {
     return (ibs->fetch_ctl & FETCH_ENABLE) && !(ibs->fetch_ctl & FETCH_VALID) && period(ibs) > 0;
 }
 
-/* Errata, as Linux works around them. Families 16h to 18h (here zen2): a register that is enabled
- * goes on counting where it was when it is written, unless it is disabled first. Family 19h, models
- * below 10h (zen3): samples come whose address is 0. */
-#define ZERO_PERCENT 10
-
-/* The four bits of the count that the register has not start from anywhere, if
- * so asked for. */
+/* The register has all bits of the count but the lowest four. They start at random, if software
+ * asks for that. */
 static int32_t random_start(IBSState *ibs) {
     return ibs->fetch_ctl & FETCH_RANDOM ? ibs_draw(ibs, 16) : 0;
 }
@@ -128,12 +128,12 @@ static bool sample(X86CPU *cpu, uint64_t linear) {
         ctl |= FETCH_PHYSICAL;
         ctl |= (full->lg_page_size >= 30 ? 2ull : full->lg_page_size >= 21) << FETCH_PAGE_SHIFT;
     }
-    if (ibs_happens(ibs, cpu->ibs_config.tlb_misses)) {
+    switch (ibs_tlb_misses(cpu, &walk)) {
+    case 2:
+        ctl |= FETCH_TLB2_MISS;
+        /* fall through */
+    case 1:
         ctl |= FETCH_TLB1_MISS;
-        if (ibs_draw(ibs, 2)) {
-            ctl |= FETCH_TLB2_MISS;
-            walk = IBS_WALK_CYCLES + ibs_draw(ibs, IBS_WALK_CYCLES);
-        }
     }
     if (ibs_happens(ibs, cpu->ibs_config.fetch_misses)) {
         ctl |= FETCH_IC_MISS;
@@ -148,8 +148,7 @@ static bool sample(X86CPU *cpu, uint64_t linear) {
         case 3:
             ctl |= FETCH_L2_MISS;
             memory = true;
-            cycles = IBS_MEMORY_CYCLES * ibs_distance(own, home) / 10;
-            cycles += ibs_draw(ibs, cycles / 2 + 1) - cycles / 4;
+            cycles = ibs_memory_cycles(ibs, own, home);
             break;
         }
     }

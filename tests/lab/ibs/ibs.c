@@ -459,13 +459,32 @@ int ibs_node_of(uint64_t physical, int own) {
     return own;
 }
 
-uint32_t ibs_distance(int from, int to) {
+static uint32_t distance(int from, int to) {
     NumaState *numa = MACHINE(qdev_get_machine())->numa_state;
 
     if (numa && numa->have_numa_distance && numa->nodes[from].distance[to]) {
         return numa->nodes[from].distance[to];
     }
     return from == to ? 10 : 20;
+}
+
+uint32_t ibs_memory_cycles(IBSState *ibs, int from, int to) {
+    uint32_t usual = IBS_MEMORY_CYCLES * distance(from, to) / 10;
+
+    return usual - usual / 4 + ibs_draw(ibs, usual / 2 + 1);
+}
+
+int ibs_tlb_misses(X86CPU *cpu, uint32_t *walk) {
+    IBSState *ibs = &cpu->env.ibs;
+
+    if (!ibs_happens(ibs, cpu->ibs_config.tlb_misses)) {
+        return 0;
+    }
+    if (!ibs_draw(ibs, 2)) {
+        return 1;
+    }
+    *walk = IBS_WALK_CYCLES + ibs_draw(ibs, IBS_WALK_CYCLES);
+    return 2;
 }
 
 /* Which bits of IbsOpData3 a width has: 1, 2, 4, 8, 16, 32, 64 bytes are 1 to 7; others 0. */
@@ -494,12 +513,12 @@ static uint32_t describe(X86CPU *cpu, const IBSAccess *access, bool locked) {
         data3 |= DATA3_PHYSICAL_VALID;
         ibs->dc_physical = cpu->ibs_config.no_physical ? 0 : access->physical;
     }
-    if (ibs_happens(ibs, cpu->ibs_config.tlb_misses)) {
+    switch (ibs_tlb_misses(cpu, &walk)) {
+    case 2:
+        data3 |= DATA3_TLB2_MISS;
+        /* fall through */
+    case 1:
         data3 |= DATA3_TLB1_MISS;
-        if (ibs_draw(ibs, 2)) {
-            data3 |= DATA3_TLB2_MISS;
-            walk = IBS_WALK_CYCLES + ibs_draw(ibs, IBS_WALK_CYCLES);
-        }
     }
     if (access->io) {
         data3 |= DATA3_UNCACHED | DATA3_DC_MISS;
@@ -519,11 +538,10 @@ static uint32_t describe(X86CPU *cpu, const IBSAccess *access, bool locked) {
         }
     } else {
         int home = access->known ? ibs_node_of(access->physical, own) : own;
-        uint32_t usual = IBS_MEMORY_CYCLES * ibs_distance(own, home) / 10;
 
         data3 |= DATA3_DC_MISS | DATA3_L2_MISS;
         source = SOURCE_DRAM | (home != own ? DATA2_REMOTE : 0);
-        cycles = usual - usual / 4 + ibs_draw(ibs, usual / 2 + 1);
+        cycles = ibs_memory_cycles(ibs, own, home);
     }
     if (data3 & DATA3_DC_MISS) {
         data3 |= (uint64_t)(1 + ibs_draw(ibs, 8)) << DATA3_OPEN_SHIFT;

@@ -160,7 +160,10 @@ bool ibs_happens(IBSState *ibs, uint32_t percent);
 uint32_t ibs_caps(struct CPUArchState *env);
 /* The node whose memory `physical` is; `own` where that is not known. */
 int ibs_node_of(uint64_t physical, int own);
-uint32_t ibs_distance(int from, int to);
+/* Of an access from one node to another's memory: by the distance, spread by a quarter. */
+uint32_t ibs_memory_cycles(IBSState *ibs, int from, int to);
+/* How many of the two TLBs an access misses; *walk: cycles, if it misses both. */
+int ibs_tlb_misses(struct ArchCPU *cpu, uint32_t *walk);
 /* What the local vector of IBS says, now. */
 void ibs_interrupt(struct ArchCPU *cpu);
 
