@@ -88,7 +88,7 @@ struct na_session {
     bool running;
     struct list_head counters; /* struct na_counter, one a thread that was there at START */
     u64 unarmed;
-    u64 enabled, counted; /* of the session that was halted last (na_counters_times) */
+    u64 enabled, counted; /* ns, of the last run, when it was halted; see na_counters_times */
 
     atomic_t maps; /* mappings of its rings; falls to 0 once */
     bool ended;

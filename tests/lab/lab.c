@@ -197,7 +197,7 @@ static void count_batch(void **page, size_t count, lab_pages_t *pages) {
     REQUIRE(syscall(SYS_move_pages, 0, count, page, NULL, node, 0) == 0);
     for (size_t i = 0; i < count; i++) {
         if (node[i] < 0) {
-            /* anything else: the judge does not see */
+            /* Of anything else the judge cannot say where it lies. */
             CHECK_MSG(node[i] == -ENOENT, "%p: move_pages says %d", page[i], node[i]);
             pages->absent++;
             continue;

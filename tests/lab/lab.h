@@ -43,9 +43,10 @@ int lab_index(int id);
 int lab_home(int index);
 uint64_t lab_free_bytes(int index);
 
-/* From here on the kernel looks for no hinting faults. Where memory has no policy of its own they
- * move pages, and hide them from the judge: up to Linux 6.5 move_pages takes those of a huge page
- * that waits for its fault for pages without memory (EFAULT). */
+/* Turns the kernel's NUMA balancing off, in the whole machine. For tests of memory that has no
+ * policy of its own: balancing moves its pages, and hides them from the judge. (Up to Linux 6.5
+ * move_pages says of a page that waits for its hinting fault that it has no memory; if the page is
+ * huge, by EFAULT.) */
 void lab_no_balancing(void);
 
 /* Binds the calling thread to the node's CPU. */

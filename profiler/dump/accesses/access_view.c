@@ -306,7 +306,7 @@ void na_access_notes(const na_access_view_t *view) {
     if (s->lost != 0)
         printf("Note: %s samples were lost (%.2f %%).\n", na_text_count(a, (double)s->lost),
                100 * (double)s->lost / (double)(s->lost + s->stored));
-    if (na_access_counted(s) < NA_ACCESS_SHARED) /* no figure needs it: samples are shares */
+    if (na_access_counted(s) < NA_ACCESS_SHARED) /* the figures hold: they are shares */
         printf(
             "Note: the counter ran for %.0f %% of the time; another user, such as perf, had it for "
             "the rest.\n",

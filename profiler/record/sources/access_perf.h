@@ -25,12 +25,13 @@ typedef struct na_perf_target {
     const void *aux;   /* the buffer that the hardware writes; NULL: it has none */
     uint64_t aux_tail; /* for the owner of the events, who tells the kernel (na_perf_aux_read) */
     bool seen;
-    bool timed;     /* the first event tells its times */
+    bool timed;     /* the first event's times are kept */
     bool throttled; /* the kernel paused one of its events */
 } na_perf_target_t;
 
 typedef struct na_perf_plan {
-    /* Where read_format of the first is NA_PERF_TIMES, they go to the entry at the target's end. */
+    /* Where the first one's read_format is NA_PERF_TIMES, its times are added to the source's entry
+     * when a target is closed. */
     struct perf_event_attr attr[NA_PERF_EVENTS];
     uint32_t events;
     uint32_t ring_bytes; /* of data: a power of two of pages */
