@@ -730,7 +730,7 @@ Test(verdict, turns) {
     cr_expect_eq(v.measure.switches, 19);
     cr_expect_float_eq(v.measure.switch_ns, 5.0 * MADE_MS, 1);
     cr_expect_float_eq(v.measure.turn_draws, 100, 1e-9);
-    cr_expect_eq(v.measure.lone_turns, 0);
+    cr_expect_eq(v.measure.thin_turns, 0);
     cr_expect(na_measure_turns_are_seen(&v.measure));
 }
 
@@ -744,13 +744,26 @@ Test(verdict, turns_that_were_missed) {
     na_verdict_t v = only(&m);
     cr_expect_eq(v.measure.switches, 39);
     cr_expect_float_eq(v.measure.turn_draws, 400, 1e-9);
-    cr_expect_eq(v.measure.lone_turns, 19); /* the last one has not ended */
+    cr_expect_eq(v.measure.thin_turns, 19); /* the last one has not ended */
     cr_expect_not(na_measure_turns_are_seen(&v.measure));
 
     block = made_one(&m);
     for (uint32_t i = 0; i < 100; i++)
         made_touch(&m, block, 1 + i / 2 % 2, (int)(i / 2 % 2), 0);
     v = only(&m);
-    cr_expect_eq(v.measure.lone_turns, 0);
+    cr_expect_eq(v.measure.thin_turns, 48); /* all but the first and the last */
+    cr_expect_not(na_measure_turns_are_seen(&v.measure));
+}
+
+/* By chance two draws meet short turns of one thread, and none a turn of the other between these:
+ * one turn of two draws, and not a long one. */
+Test(verdict, turns_of_one_thread_that_were_missed) {
+    made_t m;
+    uint32_t block = made_one(&m);
+    for (uint32_t i = 0; i < 80; i++)
+        made_touch(&m, block, 1 + (i / 2 == 20), (int)(i / 2 == 20), 0);
+    na_verdict_t v = only(&m);
+    cr_expect_eq(v.measure.switches, 2);
+    cr_expect_eq(v.measure.thin_turns, 1);
     cr_expect_not(na_measure_turns_are_seen(&v.measure));
 }

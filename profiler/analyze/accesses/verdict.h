@@ -160,7 +160,7 @@ typedef struct na_measure {
     uint64_t switches;   /* accesses by another thread than the one before */
     double switch_ns;    /* mean length of a turn (the paper's Figure 3); not a number: none */
     double turn_draws;   /* draws in all; a few for each turn, or turns were missed */
-    uint64_t lone_turns; /* turns that one draw saw: where these are many, others were not seen */
+    uint64_t thin_turns; /* too few draws to tell that none was missed */
     uint64_t handoff_ns; /* mean, from birth to the first access by another thread; 0: not known */
     uint64_t last_store_ns; /* 0: none seen */
     uint32_t lines;         /* cache lines that most accesses after the hand-off go to */
@@ -288,10 +288,10 @@ static inline double na_limit(na_threshold_t threshold) {
     return na_thresholds[threshold].value;
 }
 
-/* Measures the objects. `skip`: an object to leave out, or NA_FLOWS_NONE. False: out of memory. */
 /* The turns of a measure were looked at often enough: hardly any lies between them unseen. */
 bool na_measure_turns_are_seen(const na_measure_t *measure);
 
+/* Measures the objects. `skip`: an object to leave out, or NA_FLOWS_NONE. False: out of memory. */
 bool na_measure_make(const na_flows_t *set, const na_verdicts_t *verdicts, const uint32_t *objects,
                      uint32_t count, uint32_t skip, na_measure_t *measure);
 

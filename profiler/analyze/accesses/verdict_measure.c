@@ -20,6 +20,11 @@ typedef struct touched_line {
     double weight;
 } touched_line_t;
 
+/* A thread's turns whose begin and end were seen. */
+typedef struct thread_turns {
+    uint32_t turns, draws, lone; /* lone: turns that one draw saw */
+} thread_turns_t;
+
 typedef struct sums {
     const na_flows_t *set;
     const na_verdicts_t *verdicts;
@@ -32,7 +37,8 @@ typedef struct sums {
     touched_line_t *lines; /* all accesses after the hand-off */
     uint32_t line_count, line_room;
     double *by_thread;
-    double squares; /* of the weights of independent samples */
+    thread_turns_t *turns; /* by thread, of all objects */
+    double squares;        /* of the weights of independent samples */
     double remote, known, own, own_remote, own_moved;
     double one_node, settled, allocator, second, second_of;
     double pure;
@@ -164,22 +170,41 @@ static void find_draws(sums_t *s, uint32_t count) {
 /* A turn lasts from a thread's first access to the first one by another: as docs/examples/turns.c
  * has it, of all accesses to the object. (The first one began before it was seen.) */
 static void add_switches(sums_t *s, uint32_t count) {
-    uint32_t turn = 0;
+    uint32_t turn = 0, before = 0, highest = s->draw[0]; /* before: the highest draw until then */
     for (uint32_t i = 1; i < count; i++) {
         const na_touch_t *a = nth_sample(s, i), *began = nth_sample(s, turn);
-        if (began->thread == a->thread) continue;
-        s->to->switches++;
-        s->to->lone_turns += turn != 0 && s->draw[turn] == s->draw[i - 1];
-        s->switch_sum += (double)(a->ns - began->ns);
-        turn = i;
+        if (began->thread != a->thread) {
+            s->to->switches++;
+            s->switch_sum += (double)(a->ns - began->ns);
+            if (turn != 0) {
+                thread_turns_t *of = &s->turns[began->thread];
+                uint32_t draws = highest - before + (s->draw[turn] <= before);
+                of->turns++;
+                of->draws += draws;
+                of->lone += draws == 1;
+            }
+            turn = i;
+            before = highest;
+        }
+        if (s->draw[i] > highest) highest = s->draw[i];
     }
     s->to->turn_draws += s->draws;
 }
 
+enum { TURN_DRAWS = 4, THIN_PART = 8 };
+
+/* Each thread by itself: the many draws of long turns say nothing of short ones between them. */
+static void count_thin_turns(sums_t *s) {
+    for (uint32_t t = 0; t < s->set->thread_count; t++) {
+        const thread_turns_t *of = &s->turns[t];
+        s->to->thin_turns += of->draws < TURN_DRAWS * of->turns ? of->turns : of->lone;
+    }
+}
+
 /* Of turns with four draws each on average, drawn at random, one in thirteen is seen by one. */
 bool na_measure_turns_are_seen(const na_measure_t *m) {
-    enum { DRAWS = 4, LONE_PART = 8 };
-    return m->turn_draws >= DRAWS * (double)m->switches && m->lone_turns * LONE_PART <= m->switches;
+    return m->turn_draws >= TURN_DRAWS * (double)m->switches &&
+           m->thin_turns * THIN_PART <= m->switches;
 }
 
 /* Windows of time: in which one node made nearly all accesses? It takes several draws to say so:
@@ -396,6 +421,7 @@ static void finish_sums(sums_t *s, const double *thread_weight) {
     to->second = s->second_of > 0 ? s->second / s->second_of : NAN;
     to->pure = to->windows != 0 ? s->pure / to->windows : NAN;
     to->stores = s->store_of > 0 ? s->stores / s->store_of : NAN;
+    count_thin_turns(s);
     to->switch_ns = to->switches != 0 ? s->switch_sum / (double)to->switches : NAN;
     double handoff = s->handoffs > 0 ? s->handoff_sum / s->handoffs : 0;
     to->handoff_ns = handoff < 1e18 ? (uint64_t)handoff : (uint64_t)1e18;
@@ -448,8 +474,9 @@ bool na_measure_make(const na_flows_t *set, const na_verdicts_t *verdicts, const
     *measure = (na_measure_t){0};
     sums_t s = {.set = set, .verdicts = verdicts, .to = measure};
     s.by_thread = calloc((size_t)set->thread_count + 1, sizeof *s.by_thread);
+    s.turns = calloc((size_t)set->thread_count + 1, sizeof *s.turns);
     double *all = calloc((size_t)set->thread_count + 1, sizeof *all);
-    bool good = s.by_thread != NULL && all != NULL;
+    bool good = s.by_thread != NULL && s.turns != NULL && all != NULL;
     for (uint32_t i = 0; good && i < count; i++) {
         uint32_t kept;
         if (objects[i] == skip || set->objects[objects[i]].samples == 0) continue;
@@ -469,6 +496,7 @@ bool na_measure_make(const na_flows_t *set, const na_verdicts_t *verdicts, const
     free(s.draw_weight);
     free(s.lines);
     free(s.by_thread);
+    free(s.turns);
     free(all);
     return good;
 }
