@@ -1,7 +1,8 @@
 /* api_heap.c - the heap functions of numalloc.h.
  *
- * A heap is one na_heap_t, or, where its blocks are to lie on the node of the thread that asks,
- * one for each node, made when it is first wanted there. */
+ * A heap is one na_heap_t, or, where its blocks are to lie on the node of the thread that asks, or
+ * of the threads that free (central/consumer.h), one for each node, made when it is first wanted
+ * there. */
 #include <errno.h>
 #include <string.h>
 
@@ -25,7 +26,9 @@ enum { NAME_SIZE = 48, WORDS = NA_OS_NODES / 64 };
 struct numalloc_heap {
     /* NULL, or on a machine with several nodes one place for each, and for the pseudo-node. */
     _Atomic(na_heap_t *) *by_node;
-    na_heap_t *only; /* NULL: by node */
+    na_heap_t *only;         /* NULL: by node */
+    na_consumer_t *consumer; /* NULL, or whose node's part is taken from once it is known, */
+    bool learns;             /* which it is asked for */
     na_heap_kind_t kind;
     char name[NAME_SIZE];
     uint64_t turns[WORDS]; /* kind.turns */
@@ -42,8 +45,7 @@ static numalloc_heap_t *take_heap_struct(void) {
     if (heap != NULL) unused_heaps = heap->next_unused;
     na_unlock(&na_heaps_lock);
     if (heap == NULL) return na_meta_alloc(sizeof *heap, NA_CACHE_LINE);
-    _Atomic(na_heap_t *) *by_node = heap->by_node;
-    *heap = (numalloc_heap_t){.by_node = by_node};
+    *heap = (numalloc_heap_t){.by_node = heap->by_node, .consumer = heap->consumer};
     return heap;
 }
 
@@ -118,6 +120,8 @@ static bool read_options(const numalloc_heap_options_t *options, na_heap_kind_t 
     case NUMALLOC_HEAP_FAR:
         kind->node = (uint8_t)nearest_node(false);
         break;
+    case NUMALLOC_HEAP_CONSUMER:
+        break;
     default:
         return false;
     }
@@ -125,11 +129,18 @@ static bool read_options(const numalloc_heap_options_t *options, na_heap_kind_t 
     return true;
 }
 
-/* Of a heap whose blocks lie on the nodes of those who ask: room for a heap for each. */
-static bool add_by_node(numalloc_heap_t *heap) {
+/* Of a heap with a part for each node: room for these, and who frees, if that is to be learned. */
+static bool add_by_node(numalloc_heap_t *heap, bool learns) {
     if (heap->by_node == NULL)
         heap->by_node = na_meta_alloc((NA_NODE_ANY + 1) * sizeof *heap->by_node, NA_CACHE_LINE);
-    return heap->by_node != NULL;
+    if (heap->by_node == NULL || !learns) return heap->by_node != NULL;
+    if (heap->consumer == NULL)
+        heap->consumer = na_meta_alloc(sizeof *heap->consumer, NA_CACHE_LINE);
+    if (heap->consumer == NULL) return false;
+    na_consumer_begin(heap->consumer);
+    heap->kind.consumer = heap->consumer;
+    heap->learns = true;
+    return true;
 }
 
 static numalloc_heap_t *make_heap(const numalloc_heap_options_t *options, na_heap_kind_t kind,
@@ -142,8 +153,10 @@ static numalloc_heap_t *make_heap(const numalloc_heap_options_t *options, na_hea
             heap->name[i] = options->name[i];
     memcpy(heap->turns, turns, sizeof heap->turns);
     if (kind.turns != NULL) heap->kind.turns = heap->turns;
-    if (na_node_many && !kind.on_node ? add_by_node(heap)
-                                      : (heap->only = na_heap_make(heap->kind, heap)) != NULL)
+    bool learns = options->place == NUMALLOC_HEAP_CONSUMER;
+    if (na_node_many && (learns || !kind.on_node)
+            ? add_by_node(heap, learns)
+            : (heap->only = na_heap_make(heap->kind, heap)) != NULL)
         return heap;
     leave_heap_struct(heap);
     return NULL;
@@ -166,12 +179,15 @@ numalloc_heap_t *numalloc_heap_create(const numalloc_heap_options_t *options) {
 
 /* --- blocks --- */
 
-/* The heap's part on the thread's node, made now. NULL: no memory. */
-static NA_COLD na_heap_t *make_part(numalloc_heap_t *heap) {
-    na_tcache_t *tcache = na_tcache_enter();
+/* The heap's part on the thread's node, or on the consumer's, made now. NULL: no memory. */
+static NA_COLD na_heap_t *make_part(numalloc_heap_t *heap, uint8_t node) {
     na_heap_kind_t kind = heap->kind;
-    kind.node = tcache != NULL ? tcache->node : (uint8_t)na_tcache_node_for_thread();
-    if (tcache != NULL) na_tcache_leave(tcache);
+    kind.node = node;
+    if (node == NA_NODE_ANY) {
+        na_tcache_t *tcache = na_tcache_enter();
+        kind.node = tcache != NULL ? tcache->node : (uint8_t)na_tcache_node_for_thread();
+        if (tcache != NULL) na_tcache_leave(tcache);
+    }
     na_heap_t *none = NULL, *part = na_heap_make(kind, heap);
     if (part == NULL || atomic_compare_exchange_strong(&heap->by_node[kind.node], &none, part))
         return part;
@@ -181,8 +197,11 @@ static NA_COLD na_heap_t *make_part(numalloc_heap_t *heap) {
 
 NA_INLINE na_heap_t *part_of(numalloc_heap_t *heap) {
     if (NA_LIKELY(heap->only != NULL)) return heap->only;
-    na_heap_t *part = atomic_load_explicit(&heap->by_node[na_self->node], memory_order_acquire);
-    return NA_LIKELY(part != NULL) ? part : make_part(heap);
+    uint8_t learned = NA_NODE_ANY;
+    if (heap->learns) learned = atomic_load_explicit(&heap->consumer->node, memory_order_relaxed);
+    unsigned node = learned != NA_NODE_ANY ? learned : na_self->node;
+    na_heap_t *part = atomic_load_explicit(&heap->by_node[node], memory_order_acquire);
+    return NA_LIKELY(part != NULL) ? part : make_part(heap, learned);
 }
 
 static NA_COLD void *no_memory(void) {
@@ -273,10 +292,13 @@ static void add_part(na_heap_t *part, void *arg) {
 void numalloc_heap_get_stats(numalloc_heap_t *heap, numalloc_heap_stats_t *stats) {
     na_heap_sums_t sums = {0};
     each_part(heap, add_part, &sums);
-    bool placed = heap->only != NULL && heap->only->node < na_node_count;
+    unsigned node = heap->only != NULL ? heap->only->node
+                    : heap->learns
+                        ? atomic_load_explicit(&heap->consumer->node, memory_order_relaxed)
+                        : NA_NODE_ANY;
     *stats = (numalloc_heap_stats_t){
         .name = heap->name,
-        .node = placed ? (int)na_node_system_id(heap->only->node) : -1,
+        .node = node < na_node_count ? (int)na_node_system_id(node) : -1,
         .live = sums.live,
         .large = sums.large,
         .in_spans = sums.in_spans,

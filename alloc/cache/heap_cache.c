@@ -23,9 +23,14 @@ static na_heap_t *list_heap(const na_heap_list_t *list) {
 
 /* --- lists. Behind the gate, but for `begin` --- */
 
+static bool *takes(na_tcache_t *tcache, const na_heap_list_t *list) {
+    return &tcache->heap_cache->takes[list - tcache->heap_cache->lists];
+}
+
 /* The list is empty, and its heap's. */
 static void begin_list(na_tcache_t *tcache, na_heap_list_t *list, na_heap_t *heap, unsigned cls) {
     *list = (na_heap_list_t){.key = na_heap_key(heap->owner, cls), .most = list_most(cls)};
+    *takes(tcache, list) = false;
     atomic_fetch_add_explicit(&heap->lists, 1, memory_order_relaxed);
     tcache->heap_cache->used++;
 }
@@ -36,6 +41,8 @@ static void end(na_tcache_t *tcache, na_heap_list_t *list) {
     unsigned cls = list->key & ((1u << NA_HEAP_KEY_SHIFT) - 1);
     if (list->count != 0 && na_heap_give(heap, cls, list->head, list->count)) {
         tcache->states[cls].pushes += list->count;
+        if (NA_UNLIKELY(heap->consumer != NULL) && !*takes(tcache, list))
+            na_consumer_freed(heap->consumer, tcache->node, list->count);
         if (heap->node != tcache->node) na_tcache_crossed(tcache, heap->node, cls, list->count);
     }
     *list = (na_heap_list_t){0};
@@ -63,6 +70,7 @@ static bool refill_list(na_tcache_t *tcache, na_heap_list_t *list, na_heap_t *he
     list->head = na_heap_take(heap, cls, list->most / 2, &got);
     na_gate_leave(tcache);
     list->count = (uint16_t)got;
+    *takes(tcache, list) = true;
     if (NA_UNLIKELY(tcache->states[cls].cap == 0)) na_bin_begin(tcache, cls);
     tcache->states[cls].pops += got;
     if (heap->node != tcache->node)

@@ -17,6 +17,7 @@
 #ifndef NUMALLOC_ALLOC_CACHE_HEAP_CACHE_H
 #define NUMALLOC_ALLOC_CACHE_HEAP_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,7 @@ typedef struct na_heap_cache {
     uint32_t used;        /* lists that are somebody's */
     _Alignas(NA_CACHE_LINE) na_heap_list_t lists[NA_HEAP_LISTS];
     void *seen[NA_HEAP_LISTS]; /* heads at the last look */
+    bool takes[NA_HEAP_LISTS]; /* the list was filled from the heap: its blocks did not cross */
 } na_heap_cache_t;
 
 /* heap->key + class */

@@ -57,6 +57,7 @@ na_heap_t *na_heap_make(na_heap_kind_t kind, void *program) {
     heap->chunks.turns = kind.turns;
     heap->taken = 0;
     heap->program = program;
+    heap->consumer = kind.consumer;
     atomic_store_explicit(&heap->alive, true, memory_order_release);
     return heap;
 }
@@ -175,11 +176,12 @@ static void unlink_large(na_heap_t *heap, na_span_t *span) {
     span->owner = NA_OWNER_NONE;
 }
 
-void na_heap_remove_large(na_span_t *span) {
+void na_heap_remove_large(na_span_t *span, unsigned node) {
     na_heap_t *heap = na_heap_of_owner(span->owner);
     na_lock(&heap->lock);
     unlink_large(heap, span);
     na_unlock(&heap->lock);
+    if (heap->consumer != NULL) na_consumer_freed(heap->consumer, node, NA_CONSUMER_LARGE);
 }
 
 na_span_t *na_heap_next_large(na_heap_t *heap) {

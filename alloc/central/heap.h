@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/central/consumer.h"
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/span_list.h"
 #include "alloc/page/chunk.h"
@@ -52,7 +53,8 @@ typedef struct na_heap {
     uint64_t taken;          /* bytes of blocks that threads took and did not give back */
     na_chunks_t chunks;
     na_span_t *large;
-    void *program; /* the numalloc_heap_t */
+    void *program;           /* the numalloc_heap_t */
+    na_consumer_t *consumer; /* NULL: nobody wants to know who frees */
     struct na_heap *next_ended;
     na_span_list_t *of[NA_CLASS_COUNT]; /* NULL: none of the class was wanted yet */
 } na_heap_t;
@@ -64,7 +66,8 @@ typedef struct na_heap_kind {
     bool on_node;
     bool own_lines;
     bool huge;
-    const uint64_t *turns; /* as na_chunks_t; constant as long as the heap lives */
+    const uint64_t *turns;   /* as na_chunks_t; constant as long as the heap lives */
+    na_consumer_t *consumer; /* to be told who frees; NULL */
 } na_heap_kind_t;
 
 /* Guards the lists of unused structs, here and in the API. Innermost but for that of metadata. */
@@ -96,9 +99,9 @@ void *na_heap_take(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got);
  * has ended, and the list was not looked at. */
 bool na_heap_give(na_heap_t *heap, unsigned cls, void *list, uint32_t count);
 
-/* The large block is the heap's from now on; or is no more. */
+/* The large block is the heap's from now on; or is no more: a thread of `node` freed it. */
 void na_heap_add_large(na_heap_t *heap, na_span_t *span);
-void na_heap_remove_large(na_span_t *span);
+void na_heap_remove_large(na_span_t *span, unsigned node);
 
 /* Gives wholly free spans back, and the memory of free pages of chunks; bytes. */
 size_t na_heap_trim(na_heap_t *heap);

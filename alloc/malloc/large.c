@@ -502,15 +502,15 @@ void na_large_free(na_tcache_t *tcache, na_span_t *span, void *block, na_release
 }
 
 /* Behind the gate: the block is no heap's any more, and its run may be kept as any. */
-static NA_COLD void leave_heap(na_span_t *span) {
-    na_heap_remove_large(span);
+static NA_COLD void leave_heap(na_span_t *span, unsigned node) {
+    na_heap_remove_large(span, node);
     if (is_plain(span)) span->run = span->start;
 }
 
 void na_large_free_late(na_tcache_t *tcache, na_span_t *span) {
     /* A mapping of its own goes without (emergency.h). */
     bool behind = NA_LIKELY(tcache != NULL) && na_gate_enter(tcache);
-    if (behind && na_span_is_heaps(span)) leave_heap(span);
+    if (behind && na_span_is_heaps(span)) leave_heap(span, tcache->node);
     if (NA_UNLIKELY(!behind) && (!span->dedicated || na_span_is_heaps(span))) {
         na_defer_free((void *)span->start);
         return;

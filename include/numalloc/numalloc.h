@@ -206,8 +206,10 @@ typedef enum numalloc_heap_place {
                                 * their own, so the kernel's NUMA balancing may move them */
     NUMALLOC_HEAP_NEAR,        /* on the nearest node that has processors, as seen from the thread
                                 * that makes the heap */
-    NUMALLOC_HEAP_FAR          /* on the nearest node without (memory expanders); as NEAR if there
+    NUMALLOC_HEAP_FAR,         /* on the nearest node without (memory expanders); as NEAR if there
                                 * is none */
+    NUMALLOC_HEAP_CONSUMER     /* on the node of the threads that free its blocks, as soon as these
+                                * have freed some hundred; until then as LOCAL */
 } numalloc_heap_place_t;
 
 #define NUMALLOC_HEAP_OWN_LINES  1u /* no two of its blocks share a cache line */
@@ -250,7 +252,7 @@ numalloc_heap_t *numalloc_heap_of(const void *block);
 /* Bytes. A snapshot. */
 typedef struct numalloc_heap_stats {
     const char *name; /* as it was given, or ""; good as long as the heap */
-    int node;         /* that it is placed on; -1: on several, or where it is touched */
+    int node; /* that it is placed on; -1: on several, where it is touched, or not learned */
     int reserved;
     uint64_t live;     /* in blocks, and in what threads keep: of each size class up to 64 blocks
                         * and 32 KiB, which go back after a second without use */

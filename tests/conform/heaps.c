@@ -76,6 +76,7 @@ static void every_kind(void) {
         {.name = "touch", .place = NUMALLOC_HEAP_FIRST_TOUCH},
         {.name = "near", .place = NUMALLOC_HEAP_NEAR},
         {.name = "far", .place = NUMALLOC_HEAP_FAR},
+        {.name = "consumer", .place = NUMALLOC_HEAP_CONSUMER},
         {.name = "lines", .flags = NUMALLOC_HEAP_OWN_LINES},
         {.name = "huge", .flags = NUMALLOC_HEAP_HUGE_PAGES},
         {.name = "both", .flags = NUMALLOC_HEAP_OWN_LINES | NUMALLOC_HEAP_HUGE_PAGES},

@@ -121,6 +121,63 @@ static void tiers(void) {
     numalloc_heap_destroy(far);
 }
 
+/* One thread makes blocks, another frees them, on the second node and then on the last: blocks that
+ * come after are on its node. */
+enum { HANDED = 2000, LARGE_HANDED = 200 };
+static numalloc_heap_t *consumed;
+static pthread_barrier_t turn;
+static lab_block_t handed[HANDED];
+
+static void hand_over(size_t size, size_t count, lab_pages_t *pages) {
+    for (size_t i = 0; i < count; i++) {
+        handed[i] = (lab_block_t){.start = numalloc_heap_malloc(consumed, size), .size = size};
+        REQUIRE(handed[i].start != NULL);
+        memset(handed[i].start, 1, size);
+    }
+    lab_judge(handed, count, false, pages);
+    pthread_barrier_wait(&turn); /* freed by the other */
+    pthread_barrier_wait(&turn);
+}
+
+static void produce_or_consume(void *arg, int number) {
+    (void)arg;
+    int consumer[] = {place_of[1], place_of[places - 1]};
+    if (number == 0) lab_pin(place_of[0]);
+    for (size_t c = 0; c < NA_COUNT(consumer); c++) {
+        if (number == 1) lab_pin(consumer[c]);
+        lab_sleep_ms(20);
+        for (size_t k = 0; k < 4; k++) {
+            size_t count = sizes[k] <= 32768 ? HANDED : LARGE_HANDED;
+            for (int round = 0; round < 2; round++) {
+                lab_pages_t pages = {0};
+                if (number == 0) {
+                    hand_over(sizes[k], count, &pages);
+                    if (round == 1) lab_expect_on(&pages, consumer[c], "for the consumer");
+                    continue;
+                }
+                pthread_barrier_wait(&turn);
+                for (size_t i = 0; i < count; i++)
+                    free(handed[i].start);
+                pthread_barrier_wait(&turn);
+            }
+        }
+    }
+}
+
+static void learned(void) {
+    numalloc_heap_stats_t stats;
+    consumed = make(NUMALLOC_HEAP_CONSUMER, 0, 0);
+    numalloc_heap_get_stats(consumed, &stats);
+    CHECK(stats.node == (places > 1 ? -1 : lab_node[place_of[0]].id));
+    if (places > 1) {
+        pthread_barrier_init(&turn, NULL, 2);
+        lab_team(2, produce_or_consume, NULL);
+        numalloc_heap_get_stats(consumed, &stats);
+        CHECK(stats.node == lab_node[place_of[places - 1]].id);
+    }
+    numalloc_heap_destroy(consumed);
+}
+
 int main(void) {
     check_begin();
     lab_begin(1);
@@ -143,5 +200,6 @@ int main(void) {
     interleaved(NUMALLOC_HEAP_OWN_LINES);
     first_touch();
     tiers();
+    learned();
     return lab_status(check_status());
 }

@@ -27,14 +27,17 @@ SITE(by_turns)
 SITE(by_near)
 SITE(by_far)
 SITE(by_half)
+SITE(by_consumer)
 
-static int node_first = -1, node_last = -1, node_far = -1; /* table indices */
+/* Table indices; node_used: the last one with processors. */
+static int node_first = -1, node_last = -1, node_far = -1, node_used = -1;
 
 static void find_nodes(void) {
     for (int i = 0; i < lab_nodes; i++) {
         if (!lab_node[i].memory) continue;
         bool cpus = lab_node[i].cpu >= 0;
         if (cpus && node_first < 0) node_first = i;
+        if (cpus) node_used = i;
         node_last = i;
     }
     REQUIRE(node_first >= 0);
@@ -46,17 +49,25 @@ static void find_nodes(void) {
     if (node_far < 0) node_far = node_first;
 }
 
+static lab_block_t blocks[BYTES / 40 + 1];
+static size_t count;
+
+static void *free_blocks(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < count; i++)
+        free(blocks[i].start);
+    return NULL;
+}
+
 static lab_pages_t fill(void *(*site)(size_t size), size_t size) {
-    static lab_block_t blocks[BYTES / 40 + 1];
-    size_t count = BYTES / size;
+    count = BYTES / size;
     for (size_t i = 0; i < count; i++) {
         blocks[i] = (lab_block_t){.start = site(size), .size = size};
         REQUIRE(blocks[i].start != NULL);
     }
     lab_pages_t pages = {0};
     lab_judge(blocks, count, false, &pages);
-    for (size_t i = 0; i < count; i++)
-        free(blocks[i].start);
+    if (site != by_consumer) free_blocks(NULL);
     return pages;
 }
 
@@ -76,6 +87,26 @@ static void expect_share(const lab_pages_t *pages, int index, unsigned least, un
               lab_node[index].id, share, pages->total, least, most);
 }
 
+/* What threads of another node have freed some of lies there from then on. */
+static void *consume(void *unused) {
+    lab_pin(node_used);
+    lab_sleep_ms(20);
+    return free_blocks(unused);
+}
+
+static void expect_on_consumer(void) {
+    for (size_t k = 0; k < NA_COUNT(sizes) - 1; k++) { /* of the largest there is one */
+        lab_pages_t pages;
+        for (int round = 0; round < 2; round++) {
+            pthread_t consumer;
+            pages = fill(by_consumer, sizes[k]);
+            REQUIRE(pthread_create(&consumer, NULL, consume, NULL) == 0);
+            pthread_join(consumer, NULL);
+        }
+        lab_expect_on(&pages, node_used, "ruled to who frees them");
+    }
+}
+
 /* Nodes whose CPUs this process may not use are no places for threads. */
 static void run_anywhere(void) {
     cpu_set_t all;
@@ -93,6 +124,7 @@ static void judge(void) {
     expect_on(by_last, node_last, "ruled to the last node");
     expect_on(by_near, node_first, "ruled near");
     expect_on(by_far, node_far, "ruled far");
+    expect_on_consumer();
     for (size_t k = 0; k < NA_COUNT(sizes); k++) {
         lab_pages_t turns = fill(by_turns, sizes[k]);
         for (int i = 0; i < lab_nodes; i++)
@@ -126,7 +158,8 @@ int main(int argc, char **argv) {
             "site by_turns : place=interleave, control=off\n"
             "site by_near : place=near, control=off\n"
             "site by_far : place=far, control=off\n"
-            "site by_half : place=node %d, control=1/2\n",
+            "site by_half : place=node %d, control=1/2\n"
+            "site by_consumer : place=consumer, control=off\n",
             last, last);
     REQUIRE(fclose(out) == 0);
     REQUIRE(setenv("NUMALLOC_POLICY", file, 1) == 0);

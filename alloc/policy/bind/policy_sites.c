@@ -137,6 +137,7 @@ static void fill_pool(na_policy_pool_t *pool, const na_policy_action_t *a) {
     switch ((na_policy_place_t)a->place) {
     case NA_POLICY_NODE:
     case NA_POLICY_CONSUMER:
+        o->place = NUMALLOC_HEAP_CONSUMER;
         if (a->node == NA_POLICY_NO_NODE) break;
         o->place = NUMALLOC_HEAP_NODE;
         o->node = a->node;

@@ -66,7 +66,7 @@ typedef enum na_policy_place {
     NA_POLICY_FIRST_TOUCH,
     NA_POLICY_NEAR,
     NA_POLICY_FAR,
-    NA_POLICY_CONSUMER, /* the node that frees the site's blocks; `node` at first, if any */
+    NA_POLICY_CONSUMER, /* `node`; without: the node of the threads that free the blocks */
     NA_POLICY_FOLLOW,
     NA_POLICY_PLACES
 } na_policy_place_t;
