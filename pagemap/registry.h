@@ -105,11 +105,32 @@ static inline void na_record_unpublish(na_record_t *record, uint8_t epoch) {
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
+/* Parts of words[0], which others may be reading. */
+static inline void na_record_set_site(na_record_t *record, uint32_t site) {
+    __atomic_store_n(&record->site, site, __ATOMIC_RELAXED);
+}
+static inline void na_record_set_thread(na_record_t *record, uint16_t thread) {
+    __atomic_store_n(&record->thread, thread, __ATOMIC_RELAXED);
+}
+static inline void na_record_set_slack(na_record_t *record, uint16_t slack) {
+    __atomic_store_n(&record->slack, slack, __ATOMIC_RELAXED);
+}
+
+/* Copies a record that may begin or end just now; false: it did. */
+static inline bool na_record_read(const na_record_t *record, na_record_t *copy) {
+    const uint64_t *words = record->words;
+    copy->words[0] = __atomic_load_n(&words[0], __ATOMIC_ACQUIRE);
+    copy->words[1] = __atomic_load_n(&words[1], __ATOMIC_ACQUIRE);
+    return copy->words[0] == __atomic_load_n(&words[0], __ATOMIC_RELAXED) &&
+           copy->words[1] == __atomic_load_n(&words[1], __ATOMIC_RELAXED);
+}
+
 /* The record of a block that is taken, to be published. (It has ended before: epoch 0.) */
 static inline void na_record_take(na_record_t *record, uint64_t slack, uint8_t node,
                                   uint8_t epoch) {
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    record->words[0] = (slack & NA_RECORD_SLACK_MAX) << NA_RECORD_SLACK_SHIFT;
+    __atomic_store_n(&record->words[0], (slack & NA_RECORD_SLACK_MAX) << NA_RECORD_SLACK_SHIFT,
+                     __ATOMIC_RELAXED);
     uint64_t word =
         node | NA_RECORD_UNBORN << NA_RECORD_BIRTH_SHIFT | (uint64_t)epoch << NA_RECORD_EPOCH_SHIFT;
     __atomic_store_n(&record->words[1], word, __ATOMIC_RELAXED);

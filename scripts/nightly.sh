@@ -50,10 +50,18 @@ tests() {
     built "$1" && "${run[@]+"${run[@]}"}" ctest --preset "$1" -C nightly -L nightly -j "$(nproc)"
 }
 
+# What moves blocks runs on machines with several nodes only.
+mover() {
+    tests/lab/run --env NUMALLOC_POLICY_MOVE=50 --env NUMALLOC_PROFILE=sites \
+        --env NUMALLOC_PROFILE_FILE=/tmp/moved.nprof --file "$1"/tests/libconform-policy-lib.so \
+        2nodes -- "$1"/tests/conform-policy_threads 40 move
+}
+
 library=$PWD/build/release/libnumalloc.so
 step() {
     case $1 in
-    release | asan | tsan) tests "$1" ;;
+    release | asan) tests "$1" ;;
+    tsan) tests tsan && mover "$PWD/build/tsan" ;;
     tidy) built release && scripts/lint.sh tidy ;;
     programs) built release && tests/programs/large_programs.sh "$library" build/release/numalloc-dump ;;
     fuzz) built asan && scripts/fuzz.sh 10 ;;

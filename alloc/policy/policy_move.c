@@ -76,9 +76,9 @@ NA_RACY static void take_if_ruled(const na_span_t *span, na_record_t *records, u
                                   void *arg) {
     const na_policy_live_t *live = arg;
     if (span->cls != 0 || count == 0 || found_count == BLOCKS) return;
-    na_record_t record = {.words = {__atomic_load_n(&records->words[0], __ATOMIC_ACQUIRE),
-                                    __atomic_load_n(&records->words[1], __ATOMIC_ACQUIRE)}};
-    if (record.epoch != na_profile_epoch || record.birth == NA_RECORD_UNBORN || record.site == 0)
+    na_record_t record;
+    if (!na_record_read(records, &record) || record.epoch != na_profile_epoch ||
+        record.birth == NA_RECORD_UNBORN || record.site == 0)
         return;
     const na_policy_site_t *site = site_of_stack(live, record.site);
     if (site == NULL || site->control == 1 || site->pool->missing ||

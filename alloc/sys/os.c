@@ -123,7 +123,8 @@ const char *na_os_getenv(const char *name) {
 
 /* ThreadSanitizer does not see what the kernel orders: the unmapping of addresses comes before the
  * mapping that gets them. Its own mmap forgets what was in memory there, whoever unmapped it (the C
- * library the stack of a thread that is gone); the count orders what our tables say of addresses.
+ * library the stack of a thread that is gone), and its own munmap, whoever is to map it (the loader
+ * a library); the count orders what our tables say of addresses.
  */
 #ifdef __SANITIZE_THREAD__
 static _Atomic(uint32_t) na_os_unmappings;
@@ -138,8 +139,10 @@ static long map_pages(void *hint, size_t size, int protection, int flags, int fd
 }
 
 void na_os_unmap(void *start, size_t size) {
+    int saved = errno;
     atomic_fetch_add_explicit(&na_os_unmappings, 1, memory_order_release);
-    (void)na_syscall(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
+    (void)munmap(start, size);
+    errno = saved;
 }
 #else
 static long map_pages(void *hint, size_t size, int protection, int flags, int fd) {

@@ -10,17 +10,11 @@
 #include "alloc/track/recording.h"
 #include "pagemap/pagemap.h"
 
-/* Two words; what changes between the two readings is a block that ends or begins. */
 static NA_COLD void in_guard_area(const void *address, na_found_t *found) {
     na_guard_found_t guarded;
     found->kind = NA_LOOKUP_FREE;
     if (na_guard == NULL || !na_guard->find(address, &guarded)) return;
-    uint64_t *words = guarded.record->words, first[2];
-    first[0] = __atomic_load_n(&words[0], __ATOMIC_ACQUIRE);
-    first[1] = __atomic_load_n(&words[1], __ATOMIC_ACQUIRE);
-    bool same = first[0] == __atomic_load_n(&words[0], __ATOMIC_RELAXED) &&
-                first[1] == __atomic_load_n(&words[1], __ATOMIC_RELAXED);
-    memcpy(&found->record, first, sizeof found->record);
+    bool same = na_record_read(guarded.record, &found->record);
     found->base = guarded.block;
     found->usable = guarded.size + found->record.slack; /* as the profile counts it */
     found->kind = !same                      ? NA_LOOKUP_DEAD
@@ -88,16 +82,8 @@ void na_lookup(const void *address, na_found_t *found) {
         found->kind = NA_LOOKUP_FREE;
         return;
     }
-    /* Two words; what changes between the two readings is a block that ends or begins. */
-    uint64_t first[2], again[2];
-    const uint64_t *words = (const uint64_t *)(record + index);
-    first[0] = __atomic_load_n(&words[0], __ATOMIC_ACQUIRE);
-    first[1] = __atomic_load_n(&words[1], __ATOMIC_ACQUIRE);
-    again[0] = __atomic_load_n(&words[0], __ATOMIC_RELAXED);
-    again[1] = __atomic_load_n(&words[1], __ATOMIC_RELAXED);
-    memcpy(&found->record, first, sizeof found->record);
-    if (NA_UNLIKELY(first[0] != again[0] || first[1] != again[1] ||
-                    __atomic_load_n(&span->start, __ATOMIC_RELAXED) != start)) {
+    bool same = na_record_read(record + index, &found->record);
+    if (NA_UNLIKELY(!same || __atomic_load_n(&span->start, __ATOMIC_RELAXED) != start)) {
         found->kind = NA_LOOKUP_DEAD;
         return;
     }

@@ -138,7 +138,7 @@ void na_record_resize(na_track_t *track, na_span_t *span, const void *old_block,
         else if (na_record_epoch(record) == 0)
             na_record_set_epoch(record, NA_EPOCH_BEFORE);
         na_timed_go_on(track, paused);
-        record->slack = (uint16_t)(usable - requested);
+        na_record_set_slack(record, (uint16_t)(usable - requested));
     }
     na_section_leave(track);
 }

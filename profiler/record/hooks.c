@@ -27,14 +27,14 @@ static void on_sites_resize(void **prof, na_record_t *record, const void *old_bl
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) {
         na_record_unpublish(record, record->epoch);
-        record->site = NA_NPROF_NO_STACK;
+        na_record_set_site(record, NA_NPROF_NO_STACK);
         return;
     }
     bool ours = !na_rec_not_ours(record, old_usable);
     na_record_t old = *record;
     na_record_unpublish(record, na_profile_epoch);
-    record->site = NA_NPROF_NO_STACK;
-    record->slack = (uint16_t)(usable - requested);
+    na_record_set_site(record, NA_NPROF_NO_STACK);
+    na_record_set_slack(record, (uint16_t)(usable - requested));
     na_entry_t entry = NA_ENTRY_REALLOC;
     if (ours) entry |= (na_entry_t)NA_ENTRY_MOVES;
     na_site_alloc(t, record, block, requested, usable, entry);

@@ -6,7 +6,10 @@
  * memory, and those of what is new a little each.
  *
  * Its rules are read when it starts: so it writes them, and starts again under them.
- * Arguments: [seconds]; 2 otherwise. */
+ * Arguments: [seconds [move]]; 2 otherwise. With `move`, on a machine with nodes 0 and 1, under
+ * NUMALLOC_POLICY_MOVE and a profile: the mover looks for large blocks meanwhile. (It moves them
+ * where the library is preloaded. In a program that holds the library, stacks begin in there, and
+ * no rule means them.) */
 #include "support/check.h"
 #include "support/child.h"
 #include "support/fill.h"
@@ -27,7 +30,7 @@
 #include "alloc/sys/meta.h"
 #endif
 
-enum { WORKERS = 4, COPIES = 8, SITES = 7, SLOTS = 64 };
+enum { WORKERS = 4, COPIES = 8, SITES = 7, MOVED_SITE = 3, SLOTS = 64, LASTING = 32 };
 
 static const char *const names[SITES] = {"policy_site_local",     "policy_site_lines",
                                          "policy_site_long",      "policy_site_aligned",
@@ -42,6 +45,7 @@ typedef struct copy {
 static copy_t copies[COPIES];
 static _Atomic(unsigned) opened;
 static _Atomic(bool) over;
+static bool moves;
 static _Atomic(uint64_t) made;
 
 typedef struct block {
@@ -50,6 +54,7 @@ typedef struct block {
     unsigned char *at;
 } block_t;
 static _Atomic(block_t *) slots[SLOTS];
+static _Atomic(block_t *) lasting[LASTING]; /* large ones, for some seconds each */
 
 static void drop(block_t *b) {
     if (b == NULL) return;
@@ -67,11 +72,15 @@ static void *work(void *argument) {
         REQUIRE(b != NULL);
         b->seed = fill_random(&random);
         b->size = fill_random_size(&random, b->seed % 64 == 0 ? 20 : 9);
+        bool lasts = moves && site == MOVED_SITE && b->seed % 64 == 1;
+        if (lasts) b->size += 1 << 17;
         b->at = copy->sites[site](b->size);
         REQUIRE(b->at != NULL);
         if (site == 1) CHECK(fill_is_zero(b->at, b->size));
         fill_block(b->at, b->size, b->seed);
-        drop(atomic_exchange(&slots[fill_random(&random) % SLOTS], b));
+        _Atomic(block_t *) *slot =
+            lasts ? &lasting[fill_random(&random) % LASTING] : &slots[fill_random(&random) % SLOTS];
+        drop(atomic_exchange(slot, b));
         atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
     }
     return NULL;
@@ -107,7 +116,8 @@ static void open_next(void) {
     na_policy_bind_opened();
 #endif
     void *ruled = copies[number].sites[0](40), *plain = copies[number].sites[6](40);
-    CHECK_MSG(numalloc_heap_of(ruled) != NULL, "copy %u is not ruled", number);
+    /* (The mover may be binding just now, and take longer than one waits for it.) */
+    CHECK_MSG(moves || numalloc_heap_of(ruled) != NULL, "copy %u is not ruled", number);
     CHECK(numalloc_heap_of(plain) == NULL);
     free(ruled);
     free(plain);
@@ -153,6 +163,8 @@ static const char *const variants[] = {
     "site policy_site_long : garbage\n",
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
+static const char *const moving[] = {"site policy_site_aligned : place=node 0, control=off\n",
+                                     "site policy_site_aligned : place=node 1, control=off\n"};
 
 static void put(const char *rules) {
     char from[600], to[600];
@@ -170,11 +182,11 @@ static void put(const char *rules) {
 static void *change(void *argument) {
     (void)argument;
     for (unsigned i = 1; !atomic_load_explicit(&over, memory_order_relaxed); i++) {
-        put(variants[i % VARIANTS]);
+        put(moves ? moving[i % 2] : variants[i % VARIANTS]);
 #ifdef NA_PREFIXED
         na_policy_look(); /* sees it, */
         na_policy_look(); /* and takes it */
-        proc_sleep_ms(3);
+        proc_sleep_ms(moves ? 600 : 3);
 #else
         proc_sleep_ms(100); /* others look */
 #endif
@@ -224,7 +236,7 @@ static void begin_again(char **arguments) {
     const char *where = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%s/policy_threads.XXXXXX", where != NULL ? where : "/tmp");
     REQUIRE(mkdtemp(folder) != NULL);
-    put(variants[0]);
+    put(moves ? moving[0] : variants[0]);
     char path[600];
     snprintf(path, sizeof path, "%s/policy", folder);
     REQUIRE(setenv("NUMALLOC_POLICY", path, 1) == 0);
@@ -250,6 +262,7 @@ int main(int argc, char **argv) {
 #ifndef __x86_64__
     check_skip("calls are found by name on x86-64");
 #endif
+    moves = argc > 2 && strcmp(argv[2], "move") == 0;
     const char *policy = getenv("NUMALLOC_POLICY");
     if (policy == NULL) begin_again(argv);
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(policy, '/') - policy), policy);
@@ -269,10 +282,12 @@ int main(int argc, char **argv) {
         pthread_join(threads[i], NULL);
     for (unsigned i = 0; i < SLOTS; i++)
         drop(atomic_exchange(&slots[i], NULL));
+    for (unsigned i = 0; i < LASTING; i++)
+        drop(atomic_exchange(&lasting[i], NULL));
     CHECK(atomic_load(&opened) > 2);
     CHECK(atomic_load(&made) > 1000);
 #ifdef NA_PREFIXED
-    read_again_and_again(argc > 1 && atoi(argv[1]) >= 30 ? 1000 : 50);
+    if (!moves) read_again_and_again(argc > 1 && atoi(argv[1]) >= 30 ? 1000 : 50);
 #endif
     tidy();
     return check_status();

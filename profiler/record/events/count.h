@@ -153,15 +153,15 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
     if (NA_LIKELY(stack.cell != 0)) {
         c = na_cell_at(stack.cell);
     } else if ((c = na_site_cell_of_stack(t, &site)) == NULL) {
-        record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
+        na_record_set_site(record, NA_NPROF_NO_STACK); /* its free is not counted either */
         return;
     }
     /* What follows changes three lines of the cell; the clock's reading is a time to fetch them in.
      */
     __builtin_prefetch(&c->peak_bytes, 1);
     if (how != NA_COUNT_SAMPLED) __builtin_prefetch(&c->growth_count, 1);
-    record->site = site; /* not always the one captured */
-    record->thread = (uint16_t)t->index;
+    na_record_set_site(record, site); /* not always the one captured */
+    na_record_set_thread(record, (uint16_t)t->index);
     uint64_t ticks;
     if (how == NA_COUNT_USUAL) {
         ticks = na_ticks();
@@ -251,7 +251,7 @@ NA_INLINE void count_on_alloc(void **prof, na_record_t *record, const void *bloc
                               const na_counting_t counting) {
     na_rthread_t *t = na_rthread_enter(prof);
     if (NA_UNLIKELY(t == NULL)) {
-        record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
+        na_record_set_site(record, NA_NPROF_NO_STACK); /* its free is not counted either */
         return;
     }
     na_rthread_on_node(t, record->node);

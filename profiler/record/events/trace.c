@@ -128,9 +128,9 @@ NA_INLINE uint32_t stack_of(na_rthread_t *t, bool wanted) {
 static void fill_unit(na_rthread_t *t, na_record_t *record, uint32_t stack, size_t slack) {
     /* The event's own stamp: reading the clock is a good part of what an event costs. */
     uint64_t birth = na_ages(na_rec.start_ticks + t->trace_last);
-    record->slack = (uint16_t)slack;
-    record->thread = (uint16_t)t->index;
-    record->site = stack != NA_NPROF_NO_STACK ? stack : NA_NPROF_ROOT;
+    na_record_set_slack(record, (uint16_t)slack);
+    na_record_set_thread(record, (uint16_t)t->index);
+    na_record_set_site(record, stack != NA_NPROF_NO_STACK ? stack : NA_NPROF_ROOT);
     na_record_publish(record, birth, na_profile_epoch);
 }
 
@@ -172,7 +172,7 @@ static void tell_moving(na_rthread_t *t, uint64_t ticks) {
                   (uint32_t)(b.usable - b.requested), ticks))
         count_alloc(t, b.requested, b.entry);
     else
-        b.record->site = NA_NPROF_NO_STACK; /* its free is not told either */
+        na_record_set_site(b.record, NA_NPROF_NO_STACK); /* its free is not told either */
 }
 
 void na_trace_moving_left(na_rthread_t *t) {
@@ -181,7 +181,7 @@ void na_trace_moving_left(na_rthread_t *t) {
 
 static void on_alloc(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
                      na_entry_t entry, const void *entered) {
-    record->site = NA_NPROF_NO_STACK; /* if it is lost, its free is not told either */
+    na_record_set_site(record, NA_NPROF_NO_STACK); /* if it is lost, its free is not told either */
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     t->node = record->node;
@@ -249,7 +249,7 @@ static void on_trace_resize(void **prof, na_record_t *record, const void *old_bl
                             size_t old_usable, size_t requested, size_t usable) {
     na_record_t old = *record;
     na_record_unpublish(record, old.epoch);
-    record->site = NA_NPROF_NO_STACK;
+    na_record_set_site(record, NA_NPROF_NO_STACK);
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     unsigned flags;
