@@ -289,16 +289,19 @@ static void add_part(na_heap_t *part, void *arg) {
     na_heap_add_sums(part, arg);
 }
 
+int na_heap_consumer(const numalloc_heap_t *heap) {
+    if (heap == NULL || !heap->learns) return -1;
+    unsigned node = atomic_load_explicit(&heap->consumer->node, memory_order_relaxed);
+    return node < na_node_count ? (int)na_node_system_id(node) : -1;
+}
+
 void numalloc_heap_get_stats(numalloc_heap_t *heap, numalloc_heap_stats_t *stats) {
     na_heap_sums_t sums = {0};
     each_part(heap, add_part, &sums);
-    unsigned node = heap->only != NULL ? heap->only->node
-                    : heap->learns
-                        ? atomic_load_explicit(&heap->consumer->node, memory_order_relaxed)
-                        : NA_NODE_ANY;
+    bool placed = heap->only != NULL && heap->only->node < na_node_count;
     *stats = (numalloc_heap_stats_t){
         .name = heap->name,
-        .node = node < na_node_count ? (int)na_node_system_id(node) : -1,
+        .node = placed ? (int)na_node_system_id(heap->only->node) : na_heap_consumer(heap),
         .live = sums.live,
         .large = sums.large,
         .in_spans = sums.in_spans,

@@ -7,5 +7,8 @@
 
 /* The part of the heap that the calling thread takes from; NULL: no memory. */
 na_heap_t *na_heap_part(numalloc_heap_t *heap);
+/* The node (the system's number) of the threads that free the blocks of a NUMALLOC_HEAP_CONSUMER;
+ * -1: not known yet, or no such heap, or NULL. */
+int na_heap_consumer(const numalloc_heap_t *heap);
 
 #endif

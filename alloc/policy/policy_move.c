@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "alloc/api/api_heap.h"
+#include "alloc/cache/thread_cache.h"
 #include "alloc/machine/topology.h"
 #include "alloc/policy/apply/live.h"
 #include "alloc/policy/policy.h"
@@ -18,6 +20,7 @@
 #include "alloc/track/section.h"
 #include "pagemap/span.h"
 #include "profiler/record/stacks/tree.h"
+#include "profiler/record/state/state.h"
 
 enum {
     ROUND_MS = 250,
@@ -25,6 +28,7 @@ enum {
     BLOCKS = 128,    /* of a round */
     SLICE = 64,      /* pages */
     MOVED = 256,     /* blocks that are remembered */
+    THREADS = 4096,  /* that are followed: the first so many of a profile */
     WAIT_MS = 10 * 1000,
     WAIT_MOST_MS = 3600 * 1000,
 };
@@ -43,6 +47,7 @@ typedef struct moved {
 /* The thread's own. */
 static NA_SPARSE found_t found[BLOCKS];
 static NA_SPARSE moved_t moved[MOVED];
+static NA_SPARSE uint8_t runs_on[THREADS]; /* by index in the profile: dense node + 1; 0: none */
 static unsigned found_count;
 static uint64_t share; /* per cent */
 
@@ -71,6 +76,27 @@ static const na_policy_site_t *site_of_stack(const na_policy_live_t *live, uint3
     return site;
 }
 
+/* (The other threads take and leave their thread caches meanwhile: a node that is another's moves a
+ * block once in vain.) */
+NA_RACY static void find_thread(na_tcache_t *tcache, void *unused) {
+    (void)unused;
+    const na_rthread_t *t = tcache->track.profile;
+    if (t != NULL && t->known_as < THREADS && tcache->node < na_node_count)
+        runs_on[t->known_as] = (uint8_t)(tcache->node + 1);
+}
+
+/* Where the site's blocks of that thread are to lie: the system's number of the node; negative:
+ * nowhere, or it is not known yet. */
+static int wanted_node(const na_policy_site_t *site, unsigned thread) {
+    const na_policy_pool_t *pool = site->pool;
+    if (site->control == 1 || pool->missing) return -1;
+    if (pool->options.place == NUMALLOC_HEAP_NODE) return pool->options.node;
+    if (pool->options.place == NUMALLOC_HEAP_CONSUMER)
+        return na_heap_consumer(atomic_load_explicit(&pool->heap, memory_order_acquire));
+    if (pool->place != NA_POLICY_FOLLOW || thread >= THREADS || runs_on[thread] == 0) return -1;
+    return (int)na_node_system_id(runs_on[thread] - 1u);
+}
+
 /* (Spans come and go meanwhile, and what is read of one may be of two.) */
 NA_RACY static void take_if_ruled(const na_span_t *span, na_record_t *records, uint32_t count,
                                   void *arg) {
@@ -81,13 +107,12 @@ NA_RACY static void take_if_ruled(const na_span_t *span, na_record_t *records, u
         record.birth == NA_RECORD_UNBORN || record.site == 0)
         return;
     const na_policy_site_t *site = site_of_stack(live, record.site);
-    if (site == NULL || site->control == 1 || site->pool->missing ||
-        site->pool->options.place != NUMALLOC_HEAP_NODE)
-        return;
+    int node = site != NULL ? wanted_node(site, record.thread) : -1;
+    if (node < 0) return;
     uintptr_t start = na_align_up(span->start, na_os_page);
     uintptr_t end = na_align_down(span->start + span->requested, na_os_page);
     if (start >= end || span->requested > (size_t)span->pages * NA_PAGE_SIZE) return;
-    found[found_count++] = (found_t){start, end, site->pool->options.node};
+    found[found_count++] = (found_t){start, end, node};
     if (span->placement == NA_PLACEMENT_REGION)
         ((na_span_t *)(uintptr_t)span)->placement = NA_PLACEMENT_MIGRATED;
 }
@@ -98,7 +123,11 @@ static void find_blocks(na_tcache_t *tcache) {
     if (live == NULL || !na_policy_is_on()) return;
     /* Inside, the profile and its stacks stay. */
     const na_hooks_t *hooks = na_section_enter(&tcache->track);
-    if (hooks != NULL) na_span_each_records(take_if_ruled, (void *)(uintptr_t)live);
+    if (hooks != NULL) {
+        memset(runs_on, 0, sizeof runs_on);
+        na_tcache_each(find_thread, NULL);
+        na_span_each_records(take_if_ruled, (void *)(uintptr_t)live);
+    }
     na_section_leave(&tcache->track);
 }
 

@@ -1,9 +1,12 @@
 /* policy_move.h - large blocks of ruled sites that lie on another node than their rule says are
  * moved there, pages and all, at the same address (move_pages).
  *
- * Which: those whose call stack a running profile has recorded, and whose rule names a node
- * (place=node, place=consumer). Without a profile nobody knows where a block comes from. Blocks
- * that come under the rule lie right from their birth; this is for those that were there before.
+ * Which: those whose call stack a running profile has recorded, and whose rule leads to a node: one
+ * that it names (place=node, place=consumer N), that of the threads that free the site's blocks
+ * (place=consumer, central/consumer.h), or that of the thread that allocated the block, where this
+ * runs now (place=follow). Without a profile nobody knows where a block comes from. Blocks that
+ * come under a rule with a node lie right from their birth; this is for those that were there
+ * before.
  *
  * Who: a thread of ours, where NUMALLOC_POLICY_MOVE gives it a share of a processor's time. It is
  * started with the program, for a thread cannot be made from inside malloc, and it looks at the

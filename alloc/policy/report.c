@@ -1,6 +1,7 @@
 /* report.c - what the rules did: for the statistics, and for the profile. */
 #include <string.h>
 
+#include "alloc/api/api_heap.h"
 #include "alloc/policy/bind/bound.h"
 #include "alloc/policy/bind/policy_sites.h"
 #include "alloc/policy/policy.h"
@@ -164,6 +165,7 @@ static void add_heap(const numalloc_heap_t *heap, uint64_t *live, uint64_t *in_s
 static void fill_rule(uint32_t i, na_nprof_rule_t *to) {
     const na_policy_site_t *site = na_bound.reading->sites[i];
     na_policy_pool_t *pool = site->pool;
+    const numalloc_heap_t *heap = atomic_load_explicit(&pool->heap, memory_order_acquire);
     given_t g = given_by(site);
     na_nprof_rule_t r = {
         .line = site->line,
@@ -175,9 +177,10 @@ static void fill_rule(uint32_t i, na_nprof_rule_t *to) {
         .control_blocks = g.control_calls,
         .control_bytes = g.control_bytes,
         .failed = atomic_load_explicit(&site->failed, memory_order_relaxed),
-        .node = pool->options.place == NUMALLOC_HEAP_NODE ? pool->options.node : -1,
+        .node =
+            pool->options.place == NUMALLOC_HEAP_NODE ? pool->options.node : na_heap_consumer(heap),
     };
-    add_heap(atomic_load_explicit(&pool->heap, memory_order_acquire), &r.live, &r.in_spans);
+    add_heap(heap, &r.live, &r.in_spans);
     add_heap(atomic_load_explicit(&pool->control, memory_order_acquire), &r.control_live,
              &r.control_in_spans);
     copy_line(r.text, sizeof r.text, site->line);

@@ -2,7 +2,10 @@
  * small, middle and large ones, judged by the kernel. The thread runs on the first node throughout.
  *
  * The rules name functions of this program, and nodes of this machine: so they are written first,
- * and the program starts again under them. */
+ * and the program starts again under them.
+ *
+ * lab-ruled moved: large blocks that lie elsewhere are moved, when the thread that allocated them
+ * runs on another node (place=follow), and when it is known who frees them (place=consumer). */
 #include "lab.h"
 
 #include <stdio.h>
@@ -28,6 +31,7 @@ SITE(by_near)
 SITE(by_far)
 SITE(by_half)
 SITE(by_consumer)
+SITE(by_follow)
 
 /* Table indices; node_used: the last one with processors. */
 static int node_first = -1, node_last = -1, node_far = -1, node_used = -1;
@@ -139,14 +143,61 @@ static void judge(void) {
     }
 }
 
+/* --- blocks that are there already --- */
+
+enum { LARGE = 200000, FREED = 8, MOVED = 16, MOST_MS = 20000 };
+
+/* Waits until the blocks lie there. */
+static void expect_moved(const lab_block_t *those, size_t n, int index, const char *what) {
+    lab_pages_t pages;
+    for (int ms = 0; ms < MOST_MS; ms += 100) {
+        lab_sleep_ms(100);
+        for (int i = 0; i < 1000; i++) /* the thread notices where it runs */
+            free(by_no_rule(100));
+        pages = (lab_pages_t){0};
+        lab_judge(those, n, false, &pages);
+        if (pages.on[index] == pages.total) break;
+    }
+    lab_expect_on(&pages, index, what);
+}
+
+static void judge_moved(void) {
+    lab_no_balancing();
+    lab_pin(node_first);
+    lab_sleep_ms(20);
+    lab_block_t followed[2], stays = {.start = by_no_rule(3 * MIB), .size = 3 * MIB};
+    followed[0] = (lab_block_t){.start = by_follow(3 * MIB), .size = 3 * MIB};
+    followed[1] = (lab_block_t){.start = by_follow(LARGE), .size = LARGE};
+    for (count = 0; count < MOVED; count++)
+        blocks[count] = (lab_block_t){.start = by_consumer(LARGE), .size = LARGE};
+    lab_pages_t pages = {0};
+    lab_judge(blocks, MOVED, false, &pages);
+    lab_judge(followed, 2, false, &pages);
+    lab_expect_on(&pages, node_first, "before");
+    pthread_t consumer;
+    count = FREED;
+    REQUIRE(pthread_create(&consumer, NULL, consume, NULL) == 0);
+    pthread_join(consumer, NULL);
+    expect_moved(blocks + FREED, MOVED - FREED, node_used, "moved to who frees them");
+    lab_pin(node_used);
+    expect_moved(followed, 2, node_used, "moved after their thread");
+    pages = (lab_pages_t){0};
+    lab_judge(&stays, 1, false, &pages);
+    lab_expect_on(&pages, node_first, "that no rule means");
+}
+
 int main(int argc, char **argv) {
     static const char file[] = "/tmp/ruled.policy";
     check_begin();
-    if (argc > 1) run_anywhere();
+    bool under = getenv("NUMALLOC_POLICY") != NULL, moved = argc > 1;
+    if (under) run_anywhere();
     lab_begin(1);
     find_nodes();
-    if (argc > 1) {
-        judge();
+    if (under) {
+        if (moved)
+            judge_moved();
+        else
+            judge();
         return lab_status(check_status());
     }
     FILE *out = fopen(file, "w");
@@ -159,13 +210,18 @@ int main(int argc, char **argv) {
             "site by_near : place=near, control=off\n"
             "site by_far : place=far, control=off\n"
             "site by_half : place=node %d, control=1/2\n"
-            "site by_consumer : place=consumer, control=off\n",
+            "site by_consumer : place=consumer, control=off\n"
+            "site by_follow : place=follow, control=off\n",
             last, last);
     REQUIRE(fclose(out) == 0);
     REQUIRE(setenv("NUMALLOC_POLICY", file, 1) == 0);
+    if (moved) {
+        REQUIRE(setenv("NUMALLOC_POLICY_MOVE", "50", 1) == 0);
+        REQUIRE(setenv("NUMALLOC_PROFILE", "sites", 1) == 0);
+        REQUIRE(setenv("NUMALLOC_PROFILE_FILE", "/tmp/ruled.nprof", 1) == 0);
+    }
     /* From its first block on it shall run there: blocks of its start count as well. */
     lab_pin(node_first);
-    char *again[] = {argv[0], (char *)(uintptr_t) "judge", NULL};
-    execv("/proc/self/exe", again);
+    execv("/proc/self/exe", argv);
     REQUIRE(false);
 }

@@ -76,8 +76,6 @@ typedef struct na_policy_pool {
     int nodes[NA_MAX_NODES];     /* options.nodes */
     uint32_t number;             /* from 1, in the order in which they were made */
     uint8_t place;               /* na_policy_place_t */
-    uint8_t life;                /* the pool of all sites of that life; 0: it is none */
-    bool group;                  /* the pool of all sites of a group */
     struct na_policy_pool *next; /* made before */
     uint64_t hash;               /* of the key, */
     const char *key;             /* which is what policy_sites.c tells pools by */

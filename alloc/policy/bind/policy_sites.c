@@ -134,6 +134,7 @@ static void fill_pool(na_policy_pool_t *pool, const na_policy_action_t *a) {
     if (a->own_lines) o->flags |= NUMALLOC_HEAP_OWN_LINES;
     if (a->huge_pages) o->flags |= NUMALLOC_HEAP_HUGE_PAGES;
     pool->apart = true;
+    pool->place = a->place;
     switch ((na_policy_place_t)a->place) {
     case NA_POLICY_NODE:
     case NA_POLICY_CONSUMER:
