@@ -9,17 +9,21 @@
 
 static const char *directory;
 
-static void write_file(made_t *m, const char *name) {
+static void write_made(na_make_t *f, const char *name) {
     char path[4096];
-    na_make_t f;
-    made_file(m, &f);
     snprintf(path, sizeof path, "%s/%s.nprof", directory, name);
     FILE *to = fopen(path, "w");
-    if (to == NULL || fwrite(f.bytes, 1, f.size, to) != f.size || fclose(to) != 0) {
+    if (to == NULL || fwrite(f->bytes, 1, f->size, to) != f->size || fclose(to) != 0) {
         fprintf(stderr, "access_made: %s: %s\n", path, strerror(errno));
         exit(1);
     }
-    free(f.bytes);
+    free(f->bytes);
+}
+
+static void write_file(made_t *m, const char *name) {
+    na_make_t f;
+    made_file(m, &f);
+    write_made(&f, name);
 }
 
 /* Thread 1 on node 0 makes a block, thread 2 on node 1 uses it; each has data of its own. */
@@ -174,6 +178,43 @@ static void counters(made_t *m, bool apart) {
     }
 }
 
+/* Four sites with blocks of these sizes, which live to the end, and samples in these shares (the
+ * first, or the other ones), by this source. The first two have their innermost frame in common. */
+static void tiers(uint32_t samples, uint32_t source, uint32_t shares, const char *name) {
+    static const struct {
+        uint32_t site, mib, per_cent[2];
+    } of[] = {{3, 16, {30, 10}}, {4, 4, {60, 20}}, {5, 2, {8, 68}}, {2, 8, {2, 2}}};
+    made_t m;
+    made_begin(&m);
+    m.source = source;
+    uint32_t block[4], done[4] = {0};
+    for (uint32_t i = 0; i < 4; i++)
+        block[i] = made_object(&m, of[i].site, 1, 0, (uint64_t)of[i].mib << 20);
+    for (uint32_t n = 0; n < samples; n++)
+        for (uint32_t i = 0; i < 4; i++) {
+            if (done[i] >= samples * of[i].per_cent[shares] / 100) continue;
+            done[i]++;
+            made_touch(&m, block[i], 1, 0, 0);
+        }
+    na_make_t f;
+    made_file(&m, &f);
+    na_nprof_chunk_t *c = na_make_chunk(&f, NA_NPROF_CELLS, 4096, sizeof(na_nprof_cell_t), 0);
+    c->thread = 1;
+    na_make_seal(c);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t bytes = (uint64_t)of[i].mib << 20;
+        na_nprof_cell_t cell = {.site = of[i].site,
+                                .alloc_count = 1,
+                                .alloc_bytes = bytes,
+                                .alloc_usable = bytes,
+                                .local_peak_bytes = (int64_t)bytes,
+                                .size_min = bytes,
+                                .size_max = bytes};
+        na_make_entry(c, &cell, sizeof cell);
+    }
+    write_made(&f, name);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2 && argc != 3) return 2;
     directory = argv[1];
@@ -211,5 +252,9 @@ int main(int argc, char **argv) {
     write_file(&m, "counters");
     counters(&m, false);
     write_file(&m, "words");
+    tiers(1000, NA_NPROF_SOURCE_KMOD_IBS, 0, "tiers");
+    tiers(1000, NA_NPROF_SOURCE_KMOD_IBS, 1, "tiers_other");
+    tiers(40, NA_NPROF_SOURCE_KMOD_IBS, 0, "tiers_few");
+    tiers(1000, NA_NPROF_SOURCE_NUMA, 0, "tiers_numa");
     return 0;
 }

@@ -66,6 +66,14 @@ rc=0
 has '^keep .* kept in vain ' compared || fail "--compare: $(cat compared)"
 has '^drop .* copied by realloc ' compared || fail "--compare: $(cat compared)"
 has '^1 of 2 rules to keep$' compared || fail "--compare: $(cat compared)"
+# What makes room for others is judged together with them.
+sed 's/life=long/place=near/' sites.policy >near.policy
+serve NUMALLOC_POLICY=near.policy NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=after.near.nprof
+rc=0
+"$dump" policy --compare sites.nprof after.near.nprof >compared || rc=$?
+[ "$rc" = 1 ] || fail "--compare of place=near: status $rc: $(cat compared)"
+has '^unclear ' compared || fail "--compare of place=near: $(cat compared)"
+has 'near and far rules make room for each other' compared || fail "--compare of place=near: $(cat compared)"
 # Of other work nothing is said; nor where the sites are not those of the rule.
 requests=20000 serve NUMALLOC_POLICY=sites.policy NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=short.nprof
 rc=0

@@ -16,7 +16,7 @@ static int by_frame(const na_judged_frame_t *a, const na_judged_frame_t *b) {
 }
 
 /* A run that is the beginning of others comes before them. */
-static int by_frames(const void *a, const void *b) {
+int na_judged_sites_order(const void *a, const void *b) {
     const na_judged_site_t *x = a, *y = b;
     for (uint32_t i = 0; i < x->depth && i < y->depth; i++) {
         int order = by_frame(&x->frames[i], &y->frames[i]);
@@ -193,6 +193,10 @@ static bool same_run(const na_judged_site_t *a, const na_judged_site_t *b, uint3
     return true;
 }
 
+bool na_judged_same_frames(const na_judged_site_t *a, const na_judged_site_t *b) {
+    return same_run(a, b, NA_JUDGED_FRAMES);
+}
+
 static void count_conflicts(const na_judged_site_t *runs, size_t count, uint32_t frames,
                             na_run_conflict_t *sum) {
     for (size_t first = 0, end; first < count; first = end) {
@@ -214,7 +218,7 @@ static void count_conflicts(const na_judged_site_t *runs, size_t count, uint32_t
 bool na_site_rules_make(na_judged_site_t *runs, size_t count, na_site_rules_t *rules) {
     memset(rules, 0, sizeof *rules);
     if (count == 0) return true;
-    qsort(runs, count, sizeof *runs, by_frames);
+    qsort(runs, count, sizeof *runs, na_judged_sites_order);
     search_t s = {.runs = runs, .rules = rules};
     for (int kind = 0; kind < NA_RULE_KINDS && !s.failed; kind++) {
         s.kind = (na_rule_kind_t)kind;

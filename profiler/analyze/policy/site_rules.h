@@ -72,7 +72,12 @@ typedef struct na_site_rules {
     na_run_conflict_t conflicts[NA_JUDGED_FRAMES]; /* [k - 1] */
 } na_site_rules_t;
 
-/* Sorts the runs. False: out of memory. Free in both cases. */
+/* In the order of frames (for qsort): those with the same ones, which no rule tells apart, lie side
+ * by side. */
+int na_judged_sites_order(const void *a, const void *b);
+bool na_judged_same_frames(const na_judged_site_t *a, const na_judged_site_t *b);
+
+/* Sorts the runs, as na_judged_sites_order has it. False: out of memory. Free in both cases. */
 bool na_site_rules_make(na_judged_site_t *runs, size_t count, na_site_rules_t *rules);
 void na_site_rules_free(na_site_rules_t *rules);
 

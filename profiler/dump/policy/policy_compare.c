@@ -218,6 +218,13 @@ static row_t row_of_place(compare_t *c, uint32_t rule) {
     r.change =
         na_change_of_shares(share[BEFORE], r.samples[BEFORE], share[AFTER], r.samples[AFTER]);
     r.says = na_change_says(&r.change, LEAST_SHARE);
+    na_policy_place_t place = (na_policy_place_t)c->match.policy->rules[rule].action.place;
+    if (place == NA_POLICY_NEAR || place == NA_POLICY_FAR) {
+        r.says = NA_CHANGE_UNCLEAR;
+        r.why =
+            "near and far rules make room for each other: compare times (numalloc-run --rounds)";
+        return r;
+    }
     if (!(r.samples[BEFORE] > 0))
         r.why = "too few accesses before";
     else if (!(r.samples[AFTER] > 0))

@@ -8,6 +8,7 @@
 #include "profiler/analyze/blocks/findings.h"
 #include "profiler/containers/array.h"
 #include "profiler/containers/path.h"
+#include "profiler/dump/policy/policy_tiers.h"
 
 #define TINY     0.001 /* share of all bytes and blocks below which a site has no say */
 #define CHANCE   0.8   /* of a verdict that makes a rule */
@@ -90,14 +91,10 @@ static bool matters(const na_policy_profile_t *p, const na_counters_t *sum) {
            (double)sum->alloc_count >= TINY * (double)all->alloc_count;
 }
 
-static size_t all_sites(const na_policy_profile_t *p) {
-    return p->in.sites.count + p->more_count;
-}
-
-/* Index of the site; all_sites() if there is none. */
+/* Index of the site; na_policy_sites() if there is none. */
 static size_t site_index(const na_policy_profile_t *p, uint32_t site) {
     size_t i = 0;
-    while (i < all_sites(p) && na_policy_site(p, i) != site)
+    while (i < na_policy_sites(p) && na_policy_site(p, i) != site)
         i++;
     return i;
 }
@@ -105,7 +102,7 @@ static size_t site_index(const na_policy_profile_t *p, uint32_t site) {
 /* A site of which two things are said has that which more depends on. */
 static void note_site(const na_policy_profile_t *p, uint32_t *of, uint32_t site, uint32_t verdict) {
     size_t i = site_index(p, site);
-    if (i == all_sites(p)) return;
+    if (i == na_policy_sites(p)) return;
     const na_verdict_t *items = p->verdicts.items;
     if (of[i] == 0 || na_place_gain(&p->verdicts, &items[verdict]) >
                           na_place_gain(&p->verdicts, &items[of[i] - 1]))
@@ -148,9 +145,10 @@ static bool find_more_sites(na_policy_profile_t *p) {
 
 static bool judge_accesses(na_policy_work_t *w, na_policy_profile_t *p) {
     if (!na_flows_read(&p->in.reader, 1, &p->flows) || !find_more_sites(p)) return false;
-    p->place = calloc(all_sites(p) + 1, sizeof *p->place);
-    p->lines = calloc(all_sites(p) + 1, sizeof *p->lines);
-    if (p->place == NULL || p->lines == NULL) return false;
+    p->place = calloc(na_policy_sites(p) + 1, sizeof *p->place);
+    p->lines = calloc(na_policy_sites(p) + 1, sizeof *p->lines);
+    p->tier = calloc(na_policy_sites(p) + 1, sizeof *p->tier);
+    if (p->place == NULL || p->lines == NULL || p->tier == NULL) return false;
     if (p->flows.count == 0 && p->flows.probe_count == 0) return true;
     if (!na_verdicts_make(&p->flows, &p->verdicts)) return false;
     p->accesses = true;
@@ -158,6 +156,7 @@ static bool judge_accesses(na_policy_work_t *w, na_policy_profile_t *p) {
         const na_verdict_t *v = &p->verdicts.items[i];
         na_place_t place = na_place_for(&p->flows, &p->verdicts, v);
         na_rule_kind_t kind = place.own_lines ? NA_RULE_LINES : NA_RULE_PLACE;
+        if (kind == NA_RULE_PLACE && w->options.near) continue;
         if ((!place.own_lines && place.place == NA_POLICY_PLACE_NONE) || v->chance < CHANCE)
             continue;
         double gain = na_place_gain(&p->verdicts, v);
@@ -263,7 +262,7 @@ static void weigh(const na_policy_profile_t *p, size_t i, na_judged_site_t *run)
 
 static void add_runs(na_policy_work_t *w, uint32_t source) {
     na_policy_profile_t *p = &w->profiles[source];
-    for (size_t i = 0; i < all_sites(p); i++) {
+    for (size_t i = 0; i < na_policy_sites(p); i++) {
         const na_counters_t *sum = na_policy_sum(p, i);
         if (sum != NULL && sum->alloc_count == 0) continue;
         na_judged_site_t *run = &w->runs[w->run_count++];
@@ -286,7 +285,10 @@ static na_status_t read_options(na_policy_work_t *w) {
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
         w->kinds[kind] = strcmp(w->options.only, na_rule_kind_names[kind]) == 0;
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
-        if (w->kinds[kind]) return NA_STATUS_WHOLE;
+        if (w->kinds[kind])
+            return w->options.near && kind != NA_RULE_PLACE
+                       ? na_fail("--near makes rules of kind place, not of: %s", w->options.only)
+                       : NA_STATUS_WHOLE;
     return na_fail("--only takes place, lines, life or reserve, not: %s", w->options.only);
 }
 
@@ -304,12 +306,13 @@ static na_status_t load_profiles(na_policy_work_t *w, const char *const *files, 
         if (!add_elfs(w, p) || !judge_accesses(w, p) ||
             !na_life_verdicts(p->in.reader, &p->in.sites, &p->lives))
             return NA_STATUS_MEMORY;
-        sites += all_sites(p);
+        sites += na_policy_sites(p);
     }
     w->runs = calloc(sites + 1, sizeof *w->runs);
     if (w->runs == NULL) return NA_STATUS_MEMORY;
     for (uint32_t i = 0; i < count; i++)
         add_runs(w, i);
+    if (w->options.near && !na_policy_tiers_find(w)) return NA_STATUS_MEMORY;
     return NA_STATUS_WHOLE;
 }
 
@@ -322,11 +325,15 @@ na_status_t na_policy_find(na_policy_work_t *w, const char *const *files, size_t
     if (status == NA_STATUS_WHOLE) status = load_profiles(w, files, count);
     if (status == NA_STATUS_WHOLE && !na_site_rules_make(w->runs, w->run_count, &w->rules))
         status = NA_STATUS_MEMORY;
+    if (status == NA_STATUS_WHOLE && w->options.near && !na_policy_tiers_rule(w))
+        status = NA_STATUS_MEMORY;
     return status;
 }
 
 na_status_t na_policy_work_free(na_policy_work_t *w, na_status_t status) {
     na_site_rules_free(&w->rules);
+    free(w->tiers.sites);
+    free(w->tiers.rule);
     free(w->runs);
     free(w->elfs);
     for (size_t i = 0; i < w->count; i++) {
@@ -335,6 +342,7 @@ na_status_t na_policy_work_free(na_policy_work_t *w, na_status_t status) {
         free(p->more_sites);
         free(p->place);
         free(p->lines);
+        free(p->tier);
         na_verdicts_free(&p->verdicts);
         na_flows_free(&p->flows);
         na_life_verdicts_free(&p->lives);

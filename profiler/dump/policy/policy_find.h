@@ -6,6 +6,7 @@
 #include "profiler/analyze/policy/life_verdicts.h"
 #include "profiler/analyze/policy/place_verdicts.h"
 #include "profiler/analyze/policy/site_rules.h"
+#include "profiler/analyze/policy/tier_verdicts.h"
 #include "profiler/dump/profile/view.h"
 
 /* A module of any of the profiles. */
@@ -28,6 +29,7 @@ typedef struct na_policy_profile {
     uint32_t *more_sites;
     size_t more_count;
     uint32_t *place, *lines;
+    uint32_t *tier; /* by site: number of the na_policy_tiers_t site, plus 1; 0: none */
 } na_policy_profile_t;
 
 /* The stack of a site, by index; what was counted there, NULL: nothing. */
@@ -39,6 +41,21 @@ static inline const na_counters_t *na_policy_sum(const na_policy_profile_t *p, s
     return i < p->in.sites.count ? &p->in.sites.items[i].sum : NULL;
 }
 
+/* Near and far memory (--near; policy_tiers.h). A site is a run of frames, over all profiles. */
+typedef struct na_policy_tiers {
+    na_tier_site_t *sites;
+    uint32_t count;
+    double budget, peak; /* bytes; peak: of the profile with the highest one */
+    na_tiers_t found;
+    const char *why_not; /* no tier was looked for: why; NULL: it was */
+    uint64_t samples;    /* of accesses to blocks */
+    double draws;        /* that they are worth, independent ones */
+    const char *source;  /* of them; of several profiles, the first one's */
+    double pooled;       /* of all accesses to the heap, the share in blocks of announced pools */
+    double was_near;     /* share of them as it was; not a number: not known, or no far memory */
+    size_t *rule;        /* by run: the rule that means it, plus 1; 0: none */
+} na_policy_tiers_t;
+
 typedef struct na_policy_work {
     na_options_t options;
     na_policy_profile_t *profiles;
@@ -48,6 +65,7 @@ typedef struct na_policy_work {
     na_judged_site_t *runs;
     size_t run_count;
     na_site_rules_t rules;
+    na_policy_tiers_t tiers;
     double least;                /* gain of a rule, a share */
     bool kinds[NA_RULE_KINDS];   /* that are asked for */
     double below[NA_RULE_KINDS]; /* the most gain that was not enough */
@@ -83,6 +101,11 @@ na_status_t na_policy_work_free(na_policy_work_t *work, na_status_t status);
 /* What time a site's growing blocks cost by being copied, as a share of the run, and how large they
  * become; 0: they do not grow so. */
 double na_policy_growth(const na_policy_profile_t *p, const na_counters_t *sum, uint64_t *bytes);
+
+/* Sites of a profile, also those of which nothing was counted. */
+static inline size_t na_policy_sites(const na_policy_profile_t *p) {
+    return p->in.sites.count + p->more_count;
+}
 
 /* Bytes that shares of memory are of: the process at its peak, else its blocks. */
 double na_policy_memory(const na_policy_profile_t *p);

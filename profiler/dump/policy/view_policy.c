@@ -12,6 +12,7 @@
 #include "profiler/dump/policy/policy_explain.h"
 #include "profiler/dump/policy/policy_find.h"
 #include "profiler/dump/policy/policy_follow.h"
+#include "profiler/dump/policy/policy_tiers.h"
 #include "profiler/dump/ui/text.h"
 
 /* ---- what stands behind a rule ---- */
@@ -27,6 +28,7 @@ typedef struct evidence {
     bool measured;
     double copied;  /* bytes */
     uint32_t grows; /* profiles and sites that say so */
+    na_tier_evidence_t tier;
 } evidence_t;
 
 typedef struct ruled {
@@ -81,13 +83,30 @@ static evidence_t evidence_of(const na_policy_work_t *w, const na_site_rule_t *r
         e.copied += (double)sum->realloc_copy_bytes;
         e.grows++;
     }
+    if (w->options.near) e.tier = na_policy_tier_evidence(w, rule);
     return e;
+}
+
+/* Near memory by accesses per byte, then far memory by bytes. 0: not of that kind, or alike. */
+static int by_tier(const ruled_t *x, const ruled_t *y) {
+    na_policy_place_t place = na_place_of(x->rule->value[NA_RULE_PLACE]);
+    na_policy_place_t other = na_place_of(y->rule->value[NA_RULE_PLACE]);
+    if (place != other) return place < other ? -1 : 1;
+    const na_tier_evidence_t *e = &x->e.tier, *f = &y->e.tier;
+    double p = e->bytes, q = f->bytes;
+    if (place == NA_POLICY_NEAR) {
+        p = e->share * f->bytes;
+        q = f->share * e->bytes;
+    }
+    return p == q ? 0 : p > q ? -1 : 1;
 }
 
 /* By kind, in their order; then by gain. */
 static int by_worth(const void *a, const void *b) {
     const ruled_t *x = a, *y = b;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    int tier = x->first == NA_RULE_PLACE ? by_tier(x, y) : 0;
+    if (tier != 0) return tier;
     double p = x->e.gain[x->first], q = y->e.gain[y->first];
     if (p != q) return p > q ? -1 : 1;
     return (x->rule > y->rule) - (x->rule < y->rule);
@@ -173,6 +192,14 @@ static void put_agree(double agree) {
     if (agree < 1) printf("; holds for %.0f %% of what has these frames", 100 * agree);
 }
 
+static void put_tier_action(const na_policy_work_t *w, const na_site_rule_t *rule,
+                            const evidence_t *e, double *near) {
+    if (!w->options.near || rule->value[NA_RULE_PLACE] == NA_VERDICT_ALONE) return;
+    na_policy_put_tier(w, rule, &e->tier, near);
+    put_agree(rule->agree[NA_RULE_PLACE]);
+    putchar('\n');
+}
+
 static void put_place_action(const na_site_rule_t *rule, const evidence_t *e) {
     const na_verdict_t *v = e->placed;
     if (v == NULL) return;
@@ -226,7 +253,7 @@ static void put_reserve(const na_site_rule_t *rule, const evidence_t *e) {
     putchar('\n');
 }
 
-static void put_rule_actions(const na_site_rule_t *rule) {
+static void put_rule_actions(const na_policy_work_t *w, const na_site_rule_t *rule) {
     const char *comma = "";
     if (rule->value[NA_RULE_PLACE] != NA_VERDICT_ALONE) {
         uint16_t node = na_place_node(rule->value[NA_RULE_PLACE]);
@@ -239,6 +266,8 @@ static void put_rule_actions(const na_site_rule_t *rule) {
         comma = ", ";
     }
     bool compared = *comma != 0;
+    /* A control of far blocks would lie near, and take an eighth of their bytes there. */
+    if (w->options.near && rule->value[NA_RULE_PLACE] != NA_VERDICT_ALONE) compared = false;
     if (rule->value[NA_RULE_LIFE] != NA_VERDICT_ALONE) {
         printf("%slife=long", comma);
         comma = ", ";
@@ -271,8 +300,9 @@ static void comment_cost(const na_policy_work_t *w, const na_site_rule_t *rule) 
            35 + 40 * (rule->depth - 1), na_text_count(count, calls));
 }
 
+/* `near`: bytes of near memory that are taken, with this rule's afterwards. */
 static void put_found_rule(const na_policy_work_t *w, const ruled_t *ruled, const uint32_t *alias,
-                           size_t number) {
+                           size_t number, double *near) {
     const na_site_rule_t *rule = ruled->rule;
     const na_judged_site_t *run = &w->runs[rule->first];
     char bytes[NA_TEXT], blocks[NA_TEXT];
@@ -280,6 +310,7 @@ static void put_found_rule(const na_policy_work_t *w, const ruled_t *ruled, cons
     comment_functions(w, rule);
     printf("\n#   %s in %s blocks\n", na_text_bytes(bytes, ruled->e.bytes),
            na_text_count(blocks, ruled->e.blocks));
+    put_tier_action(w, rule, &ruled->e, near);
     put_place_action(rule, &ruled->e);
     put_lines_action(rule, &ruled->e);
     put_life(rule, &ruled->e);
@@ -290,7 +321,7 @@ static void put_found_rule(const na_policy_work_t *w, const ruled_t *ruled, cons
         printf("%sm%u+0x%" PRIx64, i == 0 ? "" : " < ", alias[run->frames[i].module],
                run->frames[i].offset);
     printf(" : ");
-    put_rule_actions(rule);
+    put_rule_actions(w, rule);
 }
 
 /* ---- the file ---- */
@@ -338,10 +369,12 @@ na_status_t na_policy_write(na_policy_work_t *w) {
         size_t kept = name_modules(w, ruled, alias);
         printf("numalloc policy %u\n", NA_POLICY_VERSION);
         put_files(w);
+        if (w->options.near) na_policy_put_tiers(w);
         put_program_lines(w);
         put_module_lines(w, alias);
+        double near = w->options.near ? na_policy_tiers_alone(w) : 0;
         for (size_t i = 0; i < kept; i++)
-            put_found_rule(w, &ruled[i], alias, i + 1);
+            put_found_rule(w, &ruled[i], alias, i + 1, &near);
         if (kept < w->rules.count)
             printf("\n# %zu rules more were left out: a policy has %u sites and %u modules at "
                    "most\n",
@@ -358,6 +391,8 @@ static na_status_t show_policy(const char *const *files, size_t count,
                                const na_options_t *options) {
     if (options->check + options->compare + options->follow > 1)
         return na_fail("--check, --compare or --follow, not several");
+    if (options->near && (options->check || options->compare || options->follow))
+        return na_fail("--near is for writing a policy, not for --check, --compare or --follow");
     if (options->compare) return na_policy_compare(files, count, options);
     if (na_table_wanted(options))
         return na_fail("a policy is text: --json, --csv, --sort, --top and --filter are for "
@@ -378,6 +413,7 @@ const na_view_t na_view_row_policy = {
     .help = "rules for the allocator, for NUMALLOC_POLICY",
     .more = "With accesses: where blocks should lie, and which should have cache lines of their "
             "own.\nWithout: which live long, and what grows by realloc.\n"
+            "--near SIZE: what should lie in near memory, and what in far memory (CXL).\n"
             "--check POLICY [PROGRAM | PROFILE...] says what of a policy can be obeyed.\n"
             "--compare [POLICY] BEFORE AFTER says of each rule keep, drop or unclear.\n"
             "--follow PID -o POLICY writes it anew as the profile grows; a process under\n"

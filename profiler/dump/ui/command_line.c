@@ -1,6 +1,7 @@
 /* command_line.c - reads the command line by one table of options. See command_line.h. */
 #include "profiler/dump/ui/command_line.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -53,6 +54,7 @@ typedef enum option_id {
     OPT_LEAKS,
     OPT_ONLY,
     OPT_MIN_GAIN,
+    OPT_NEAR,
     OPT_EXPLAIN,
     OPT_CHECK,
     OPT_COMPARE,
@@ -171,6 +173,10 @@ static const struct row {
     {"min-gain", OPT_MIN_GAIN, NA_TAKES_POLICY, "PERCENT",
      "what a rule must gain at least, default 1: of all accesses (place), of the\n"
      "run (lines, reserve), of the process's memory (life)"},
+    {"near", OPT_NEAR, NA_TAKES_POLICY, "SIZE",
+     "rules for near and far memory: the blocks with most accesses per byte get\n"
+     "place=near up to this many bytes (500M, 2G), or this share of the heap's peak\n"
+     "(30%), the others place=far; from profiles with accesses"},
     {"explain", OPT_EXPLAIN, NA_TAKES_POLICY, NULL,
      "say also why there is no rule, and how many frames sites needed"},
     {"check", OPT_CHECK, NA_TAKES_POLICY, NULL,
@@ -266,6 +272,29 @@ static bool read_percentage(const char *option, const char *text, double *share)
     return true;
 }
 
+/* "500M", "1.5G", "30%". */
+static bool read_near(const char *text, na_options_t *o) {
+    static const char units[] = "KMGT";
+    char *end;
+    double value = strtod(text, &end);
+    bool good = text[0] >= '0' && text[0] <= '9' && text[1] != 'x' && text[1] != 'X' && value > 0;
+    o->near = true;
+    if (good && strcmp(end, "%") == 0 && value <= 100) {
+        o->near_share = value / 100;
+        return true;
+    }
+    const char *unit = *end == 0 ? NULL : strchr(units, toupper((unsigned char)*end));
+    if (unit != NULL) end++;
+    if (!good || *end != 0 || value > 1e15) {
+        na_fail("--near takes a size such as 500M or 2G, or a share of the peak such as 30%%, not: "
+                "%s",
+                text);
+        return false;
+    }
+    o->near_bytes = unit == NULL ? value : value * (double)(UINT64_C(1024) << 10 * (unit - units));
+    return true;
+}
+
 static bool add_repeated(const char **list, size_t *count, const char *option, const char *value) {
     if (*count == NA_MAX_REPEATED) {
         na_fail("more than %d times --%s", NA_MAX_REPEATED, option);
@@ -353,6 +382,8 @@ static bool take_option(na_command_line_t *line, const struct row *row, const ch
         return read_percentage(row->name, value, &o->min_share);
     case OPT_MIN_GAIN:
         return read_percentage(row->name, value, &o->min_gain);
+    case OPT_NEAR:
+        return read_near(value, o);
     case OPT_ONLY:
         o->only = value;
         return true;

@@ -50,7 +50,8 @@ typedef enum na_option_bit {
     NA_TAKES_LEAKS = 1 << 27,
     NA_TAKES_ADDRESSES = 1 << 28,
     NA_TAKES_INCREASE = 1 << 29, /* --fail-on-increase */
-    NA_TAKES_POLICY = 1 << 30,   /* --only, --min-gain, --explain, --check, --compare, --follow */
+    /* --only, --min-gain, --near, --explain, --check, --compare, --follow */
+    NA_TAKES_POLICY = 1 << 30,
 } na_option_bit_t;
 #define NA_TAKES_ADDRESS (UINT64_C(1) << 31)
 #define NA_TAKES_ERRORS  (UINT64_C(1) << 32)
@@ -104,6 +105,8 @@ typedef struct na_options {
     bool explain, check, compare, follow; /* of a policy */
     const char *only;                     /* kind of rules; NULL: all */
     double min_gain;                      /* a fraction */
+    bool near;                            /* --near: tiers of memory; */
+    double near_bytes, near_share;        /* one of them, the other 0; share: of the peak */
     bool names, keys;    /* help, for completion: bare names of options; keys of --sort */
     const char *address; /* of a fault; NULL: not given */
     const char *errors[NA_MAX_REPEATED]; /* files of errors, and directories */
