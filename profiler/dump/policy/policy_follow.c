@@ -13,14 +13,16 @@
 
 #include "alloc/policy/rules/rules.h"
 #include "profiler/containers/array.h"
+#include "profiler/dump/policy/policy_control.h"
 #include "profiler/dump/profile/live_profile.h"
 
 #define INTERVAL_S 2.0
 
 /* A rule as it is told from others and written again: "NAME BUILD-ID 0xOFFSET < ..." of its frames,
- * and what stands behind the colon. */
+ * and what stands behind the colon; the line, as a profile has it. */
 typedef struct rule {
-    char *frames, *actions;
+    char *frames, *actions, *line;
+    char *why; /* it was dropped; else NULL */
 } rule_t;
 
 typedef struct set {
@@ -33,6 +35,7 @@ typedef struct follow {
     const na_options_t *options;
     const char *path; /* of the profile */
     set_t written;    /* rules of the file as it is */
+    set_t dropped;    /* that were in it */
 } follow_t;
 
 static volatile sig_atomic_t follow_ended;
@@ -44,11 +47,16 @@ static void on_end_signal(int number) {
 
 /* ---- sets of rules ---- */
 
+static void free_rule(rule_t *rule) {
+    free(rule->frames);
+    free(rule->actions);
+    free(rule->line);
+    free(rule->why);
+}
+
 static void clear(set_t *set) {
-    for (size_t i = 0; i < set->count; i++) {
-        free(set->items[i].frames);
-        free(set->items[i].actions);
-    }
+    for (size_t i = 0; i < set->count; i++)
+        free_rule(&set->items[i]);
     free(set->items);
     *set = (set_t){0};
 }
@@ -110,17 +118,97 @@ static bool add_rules(set_t *set, const char *text, size_t length) {
             }
             if (frames != NULL) good = fclose(frames) == 0 && good;
             if (actions != NULL) good = fclose(actions) == 0 && good;
-            good = good && NA_ARRAY_RESERVE(set->items, set->room, set->count + 1u);
-            if (good) {
+            na_policy_name_t line = na_policy_line(p->text, p->length, p->rules[i].line);
+            rule.line = strndup(p->text + line.at, line.length);
+            good = good && rule.line != NULL &&
+                   NA_ARRAY_RESERVE(set->items, set->room, set->count + 1u);
+            if (good)
                 set->items[set->count++] = rule;
-            } else {
-                free(rule.frames);
-                free(rule.actions);
-            }
+            else
+                free_rule(&rule);
         }
     }
     free(p);
     return good;
+}
+
+/* ---- rules that do not pay ---- */
+
+static bool is_dropped(const follow_t *f, const rule_t *rule) {
+    for (size_t i = 0; i < f->dropped.count; i++)
+        if (strcmp(f->dropped.items[i].frames, rule->frames) == 0 &&
+            strcmp(f->dropped.items[i].actions, rule->actions) == 0)
+            return true;
+    return false;
+}
+
+typedef struct drop {
+    follow_t *follow;
+    unsigned dropped;
+    bool failed; /* out of memory */
+} drop_t;
+
+/* Only what the file has is dropped, and rules of placement alone: accesses say nothing of others.
+ */
+static void drop_rule(void *arg, const na_nprof_rule_t *did, const na_change_t *change,
+                      const double samples[2], na_change_says_t says) {
+    drop_t *d = arg;
+    set_t *dropped = &d->follow->dropped;
+    if (says != NA_CHANGE_DROP) return;
+    for (size_t i = 0; i < d->follow->written.count; i++) {
+        const rule_t *rule = &d->follow->written.items[i];
+        if (strncmp(rule->line, did->text, sizeof did->text - 1) != 0 ||
+            strstr(rule->actions, "place=") == NULL || is_dropped(d->follow, rule))
+            continue;
+        rule_t copy = {.frames = strdup(rule->frames),
+                       .actions = strdup(rule->actions),
+                       .line = strdup(rule->line)};
+        if (asprintf(&copy.why,
+                     "%.1f %% of %.0f accesses went to other nodes, of %.0f to its control %.1f %%",
+                     100 * change->after, samples[1], samples[0], 100 * change->before) < 0)
+            copy.why = NULL;
+        if (copy.frames == NULL || copy.actions == NULL || copy.line == NULL || copy.why == NULL ||
+            !NA_ARRAY_RESERVE(dropped->items, dropped->room, dropped->count + 1u)) {
+            free_rule(&copy);
+            d->failed = true;
+            return;
+        }
+        dropped->items[dropped->count++] = copy;
+        d->dropped++;
+    }
+}
+
+/* The text with a comment instead of each rule that was dropped. False: out of memory. */
+static bool without_dropped(const follow_t *f, char **text, size_t *length) {
+    set_t rules = {0};
+    char *whole = NULL;
+    size_t size;
+    if (f->dropped.count == 0) return true;
+    FILE *to = add_rules(&rules, *text, *length) ? open_memstream(&whole, &size) : NULL;
+    if (to == NULL) {
+        clear(&rules);
+        return false;
+    }
+    const char *at = *text, *stop = *text + *length;
+    while (at < stop) {
+        const char *end = memchr(at, '\n', (size_t)(stop - at));
+        size_t part = (size_t)((end != NULL ? end + 1 : stop) - at);
+        bool drop = false;
+        for (size_t i = 0; i < rules.count && !drop; i++) {
+            size_t line = strlen(rules.items[i].line);
+            drop = part >= line && memcmp(at, rules.items[i].line, line) == 0 &&
+                   is_dropped(f, &rules.items[i]);
+        }
+        if (drop) fputs("# ", to);
+        fwrite(at, 1, part, to);
+        at += part;
+    }
+    clear(&rules);
+    if (fclose(to) != 0) return false;
+    free(*text);
+    *text = whole;
+    *length = size;
+    return true;
 }
 
 /* ---- writing ---- */
@@ -152,7 +240,7 @@ static void put_kept(FILE *to, const rule_t *rule, unsigned *modules) {
 /* The text of the policy with what is kept of before; *new, *changed: rules. False: no memory. */
 static bool keep_earlier(const follow_t *f, char **text, size_t *length, set_t *now,
                          unsigned *fresh, unsigned *changed) {
-    if (!add_rules(now, *text, *length)) return false;
+    if (!without_dropped(f, text, length) || !add_rules(now, *text, *length)) return false;
     for (size_t i = 0; i < now->count; i++) {
         const rule_t *before = find_rule(&f->written, now->items[i].frames);
         *fresh += before == NULL;
@@ -166,10 +254,12 @@ static bool keep_earlier(const follow_t *f, char **text, size_t *length, set_t *
     unsigned modules = 1, kept = 0;
     for (size_t i = 0; i < f->written.count; i++) {
         const rule_t *before = &f->written.items[i];
-        if (find_rule(now, before->frames) != NULL) continue;
+        if (find_rule(now, before->frames) != NULL || is_dropped(f, before)) continue;
         if (kept++ == 0) fputs("\n# kept: the profile says nothing else of these now\n", to);
         put_kept(to, before, &modules);
     }
+    for (size_t i = 0; i < f->dropped.count; i++)
+        fprintf(to, "\n# dropped: %s\n#   %s\n", f->dropped.items[i].why, f->dropped.items[i].line);
     if (fclose(to) != 0) return false;
     free(*text);
     *text = whole;
@@ -203,14 +293,20 @@ static na_status_t write_file(const char *path, const char *text, size_t length)
 /* ---- looking ---- */
 
 /* What na_policy_write writes, as a text; NULL with *status WHOLE: the profile is not to be read
- * just now. *over: it will not change any more. */
-static char *policy_of(const follow_t *f, size_t *length, bool *over, na_status_t *status) {
+ * just now. *over: it will not change any more. *dropped: rules that turn out not to pay. */
+static char *policy_of(follow_t *f, size_t *length, bool *over, unsigned *dropped,
+                       na_status_t *status) {
     na_policy_work_t work;
     char *text = NULL;
     FILE *to = NULL, *own = stdout;
     *status = na_policy_find(&work, &f->path, 1, f->options);
     if (*status == NA_STATUS_WHOLE) {
         *over = na_reader_header(work.profiles[0].in.reader)->state == NA_NPROF_CLOSED;
+        drop_t drop = {.follow = f};
+        if (!na_policy_controls(&work, drop_rule, &drop) || drop.failed) *status = NA_STATUS_MEMORY;
+        *dropped = drop.dropped;
+    }
+    if (*status == NA_STATUS_WHOLE) {
         to = open_memstream(&text, length);
         if (to == NULL) *status = NA_STATUS_MEMORY;
     }
@@ -228,19 +324,22 @@ static char *policy_of(const follow_t *f, size_t *length, bool *over, na_status_
 static na_status_t follow_once(follow_t *f, bool *over) {
     na_status_t status;
     size_t length = 0;
-    unsigned fresh = 0, changed = 0;
+    unsigned fresh = 0, changed = 0, dropped = 0;
     set_t now = {0};
-    char *text = policy_of(f, &length, over, &status);
+    char *text = policy_of(f, &length, over, &dropped, &status);
     if (text == NULL || status != NA_STATUS_WHOLE) {
         free(text);
         return status;
     }
     if (!keep_earlier(f, &text, &length, &now, &fresh, &changed)) status = NA_STATUS_MEMORY;
-    if (status == NA_STATUS_WHOLE && fresh + changed != 0) {
+    if (status == NA_STATUS_WHOLE && fresh + changed + dropped != 0) {
         status = write_file(f->options->output, text, length);
         fprintf(f->options->output != NULL ? stdout : stderr,
-                "%zu rule%s: %u new, %u changed, %zu as before\n", now.count,
-                now.count == 1 ? "" : "s", fresh, changed, now.count - fresh - changed);
+                "%zu rule%s: %u new, %u changed, %zu as before%s", now.count,
+                now.count == 1 ? "" : "s", fresh, changed, now.count - fresh - changed,
+                dropped == 0 ? "\n" : "");
+        if (dropped != 0)
+            fprintf(f->options->output != NULL ? stdout : stderr, ", %u dropped\n", dropped);
         fflush(stdout);
         clear(&f->written);
         f->written = now;
@@ -296,5 +395,6 @@ na_status_t na_policy_follow(const char *const *files, size_t count, const na_op
             na_live_wait_ms(took > interval / 2 ? took : interval - took, &follow_ended);
     }
     clear(&f.written);
+    clear(&f.dropped);
     return status;
 }
