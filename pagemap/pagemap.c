@@ -7,6 +7,8 @@
 #include "alloc/sys/reserve.h"
 
 NA_SPARSE na_pagemap_t na_pagemap;
+NA_SPARSE uint32_t na_tag_home_leaves[NA_TAG_HOME_PAGES];
+na_tag_home_t na_tag_home;
 
 enum { PAGE_SHIFT = NA_SPAN_PAGE_SHIFT, HUGE_SHIFT = 21, PAGE_MOST = 64 * 1024 };
 #define PAGE_BYTES      ((uintptr_t)1 << PAGE_SHIFT)
@@ -25,20 +27,27 @@ static void keep_small(void *table, size_t size) {
 extern char na_rarely_written[] __attribute__((weak, visibility("hidden")));
 extern char _end[] __attribute__((weak, visibility("hidden")));
 
-static void leave_out_of_core_files(void) {
-    uintptr_t start = (uintptr_t)&na_pagemap, end = start + sizeof na_pagemap;
-    if (na_rarely_written != NULL && _end != NULL && (uintptr_t)na_rarely_written <= start) {
-        start = (uintptr_t)na_rarely_written;
-        end = (uintptr_t)_end;
-    }
+static void leave_out(uintptr_t start, uintptr_t end) {
     start = na_align_up(start, PAGE_MOST);
     na_os_dump((void *)start, na_align_down(end, PAGE_MOST) - start, false);
+}
+
+static void leave_out_of_core_files(void) {
+    uintptr_t maps = (uintptr_t)&na_pagemap, home = (uintptr_t)na_tag_home_leaves;
+    if (na_rarely_written != NULL && _end != NULL && (uintptr_t)na_rarely_written <= maps &&
+        (uintptr_t)na_rarely_written <= home) {
+        leave_out((uintptr_t)na_rarely_written, (uintptr_t)_end);
+        return;
+    }
+    leave_out(maps, maps + sizeof na_pagemap);
+    leave_out(home, home + sizeof na_tag_home_leaves);
 }
 
 void na_pagemap_init(void) {
     NA_FIRST static _Atomic(bool) done;
     if (atomic_load_explicit(&done, memory_order_relaxed)) return;
     keep_small(&na_pagemap, sizeof na_pagemap);
+    keep_small(na_tag_home_leaves, sizeof na_tag_home_leaves);
     leave_out_of_core_files();
     atomic_store_explicit(&done, true, memory_order_relaxed);
 }
@@ -61,7 +70,28 @@ static void *leaf_of(intptr_t *root_entry, intptr_t base, size_t size) {
     return (void *)(base + known);
 }
 
+/* The first leaf of tags that is wanted, and those below it, become the home leaves, by whoever
+ * comes first. Where another thread has just mapped one of them, there are none: what the root has
+ * of static leaves then serves as any. */
+static void take_home_leaves(uintptr_t address) {
+    static _Atomic(bool) taken;
+    if (NA_LIKELY(atomic_load_explicit(&taken, memory_order_relaxed)) ||
+        atomic_exchange_explicit(&taken, true, memory_order_acq_rel))
+        return;
+    uintptr_t window = address >> NA_TAG_LEAF_SHIFT;
+    window = window < NA_TAG_HOME_LEAVES ? 0 : window - NA_TAG_HOME_LEAVES + 1;
+    for (unsigned i = 0; i < NA_TAG_HOME_LEAVES; i++) {
+        _Atomic(intptr_t) *entry = (_Atomic(intptr_t) *)&na_pagemap.tags[window + i];
+        intptr_t none = 0, leaf = (intptr_t)&na_tag_home_leaves[i * NA_TAG_LEAF_PAGES];
+        if (!atomic_compare_exchange_strong_explicit(entry, &none, leaf - (intptr_t)&na_pagemap,
+                                                     memory_order_acq_rel, memory_order_acquire))
+            return;
+    }
+    __atomic_store_n(&na_tag_home.start, window << NA_TAG_LEAF_SHIFT, __ATOMIC_RELAXED);
+}
+
 static na_tag_leaf_t *tag_leaf(uintptr_t address) {
+    take_home_leaves(address);
     return leaf_of(&na_pagemap.tags[address >> NA_TAG_LEAF_SHIFT], (intptr_t)&na_pagemap,
                    sizeof(na_tag_leaf_t));
 }

@@ -4,7 +4,9 @@
  * in a hurry: tag leaves serve 4 GiB each (2 MiB of address space), so that shifting the low half
  * of an address gives the index; span leaves serve 512 MiB (514 KiB), so that a process whose
  * memory is locked or counted pays for little. Leaves are mapped when a span is first entered there
- * and never unmapped; most of a leaf is never touched.
+ * and never unmapped; most of a leaf is never touched. The first tag leaf that is wanted and those
+ * of the 12 GiB below, where the system maps next, are static ones, side by side: the home leaves.
+ * Most blocks of most processes are there, and free finds their tags without a load of a root.
  *
  *   tag    {bin offset : 16 (low), owner : 16}   what free needs, in one load
  *          bin offset   of the class's bin in a thread cache (small.h); 0: take the slow path (the
@@ -56,6 +58,17 @@ typedef struct na_pagemap {
 
 extern na_pagemap_t na_pagemap;
 
+#define NA_TAG_HOME_LEAVES 4u
+#define NA_TAG_HOME_PAGES  (NA_TAG_HOME_LEAVES * NA_TAG_LEAF_PAGES)
+extern uint32_t na_tag_home_leaves[NA_TAG_HOME_PAGES];
+/* Where they begin. 0 until the first is wanted, and there it is right, too: nothing was entered.
+ * (If ever something is, its tags are only seen through the root, and the slow path finds it.)
+ * Every free reads this: it is alone on its cache line. */
+typedef struct na_tag_home {
+    _Alignas(NA_CACHE_LINE) uintptr_t start;
+} na_tag_home_t;
+extern NA_NEAR na_tag_home_t na_tag_home;
+
 #define NA_SPAN_PAGE_SHIFT 13
 typedef struct na_span_leaf {
     na_span_t *span[NA_SPAN_LEAF_PAGES];
@@ -82,6 +95,16 @@ NA_INLINE uint32_t na_hugepage_in_span_leaf(uintptr_t address) {
 
 NA_INLINE bool na_is_address(uintptr_t address) {
     return address >> NA_TAG_LEAF_SHIFT < NA_TAG_ROOT_ENTRIES;
+}
+
+/* The page's number in the home leaves, any address; it is there if that is below
+ * NA_TAG_HOME_PAGES. Its tag takes no other load before it: what a free must wait for until it
+ * knows the bin, the next malloc of the class waits for as well. */
+NA_INLINE uintptr_t na_home_page(uintptr_t address) {
+    return (address - NA_ROOT_ENTRY(na_tag_home.start)) >> 13;
+}
+NA_INLINE uint32_t na_home_tag(uintptr_t page) {
+    return __atomic_load_n(&na_tag_home_leaves[page], __ATOMIC_RELAXED);
 }
 
 /* The tag of the page; address: na_is_address. One root load, one leaf load. */

@@ -191,11 +191,13 @@ NA_INLINE void *new_aligned(na_operator_t op, size_t n, size_t a, const void *t,
 
 NA_INLINE void release(na_operator_t op, void *p, size_t n, size_t a, const void *t,
                        na_release_t how) {
-    uintptr_t address = (uintptr_t)p;
-    if (NA_UNLIKELY(address >> NA_TAG_LEAF_SHIFT >= na_operator_limits[op]))
-        delete_asked(op, p, n, a, t, how);
-    else
+    uintptr_t address = (uintptr_t)p, page = na_home_page(address);
+    if (NA_LIKELY(page < na_operator_limits[op]))
+        na_free_tagged(p, na_home_tag(page), how);
+    else if (na_is_address(address) && na_operator_limits[op] != 0)
         na_free_tagged(p, na_page_tag(address), how);
+    else
+        delete_asked(op, p, n, a, t, how);
 }
 
 /* Weak: a static program may have its own in their place. */

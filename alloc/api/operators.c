@@ -113,7 +113,7 @@ bool na_operator_is_sized(na_operator_t op) {
 static uintptr_t limit_of(na_operator_t op) {
     if (na_sizes_count && na_operator_is_sized(op)) return 0;
     if (na_harden > 1 && shapes[op] > NA_NEW_NAT) return 0; /* alignment is checked, too */
-    return shapes[op] <= NA_NEW_NAT ? NA_SMALL_MAX + 1 : NA_TAG_ROOT_ENTRIES;
+    return shapes[op] <= NA_NEW_NAT ? NA_SMALL_MAX + 1 : NA_TAG_HOME_PAGES;
 }
 
 /* Others have its blocks, and will call its operators, when it is closed. (By name: linkers warn of

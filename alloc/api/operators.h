@@ -72,7 +72,7 @@ typedef enum na_operator {
 } na_operator_t;
 
 /* A form of new may work on its own for sizes below its limit, a form of delete for blocks whose
- * address shifted by NA_TAG_LEAF_SHIFT is below. 0: na_operator_target says what is to be done. */
+ * na_home_page is below. 0: na_operator_target says what is to be done. */
 extern NA_NEAR uintptr_t na_operator_limits[NA_OPERATOR_COUNT];
 
 typedef struct na_operator_target {

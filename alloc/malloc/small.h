@@ -101,7 +101,10 @@ NA_HOT void na_free_tagged(void *block, uint32_t tag, na_release_t how) {
 
 NA_HOT void na_release(void *block, na_release_t how) {
     uintptr_t address = (uintptr_t)block;
-    if (NA_UNLIKELY(!na_is_address(address)))
+    uintptr_t page = na_home_page(address);
+    if (NA_LIKELY(page < NA_TAG_HOME_PAGES))
+        na_free_tagged(block, na_home_tag(page), how);
+    else if (NA_UNLIKELY(!na_is_address(address)))
         na_free_wild(block, how);
     else
         na_free_tagged(block, na_page_tag(address), how);

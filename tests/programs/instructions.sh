@@ -36,12 +36,12 @@ while read -r kind limit; do
     echo "$test_name: FAILED: $kind takes more instructions than it may" >&2
     status=1
 done <<'LIMITS'
-single 50
-batch 53
-mixed 71
+single 48
+batch 51
+mixed 69
 realloc 101
-new 49
-new-array 49
+new 48
+new-array 48
 ring:30000 75
 stack:30000 102
 wave:8000 152

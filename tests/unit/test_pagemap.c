@@ -54,6 +54,41 @@ Test(pagemap, a_small_span_and_nothing_beside_it) {
     cr_assert_null(at(BASE + 5 * NA_PAGE_SIZE));
 }
 
+static bool is_home(uintptr_t address) {
+    return na_home_page(address) < NA_TAG_HOME_PAGES;
+}
+
+/* The first leaf that is wanted and the three below it are static, and all others as they were. */
+Test(pagemap, home_leaves) {
+    const uintptr_t window = (uintptr_t)1 << NA_TAG_LEAF_SHIFT, low = BASE - 3 * window;
+    cr_assert(is_home(12345 * NA_PAGE_SIZE)); /* so far the lowest, where nothing is */
+    cr_assert_eq(na_home_tag(12345), 0);
+    const uintptr_t inside[] = {BASE, BASE + window - NA_PAGE_SIZE, BASE - NA_PAGE_SIZE, low};
+    const uintptr_t outside[] = {BASE + window, low - NA_PAGE_SIZE};
+    na_span_t *spans[6];
+    for (uint32_t i = 0; i < 4; i++)
+        spans[i] = enter(inside[i], 1, 77 + i);
+    for (uint32_t i = 0; i < 2; i++)
+        spans[4 + i] = enter(outside[i], 1, 87 + i);
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_assert(is_home(inside[i] + 100));
+        cr_assert_eq(na_home_tag(na_home_page(inside[i] + 100)), 77 + i);
+        cr_assert_eq(na_page_tag(inside[i]), 77 + i);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_not(is_home(outside[i]));
+        cr_assert_eq(na_page_tag(outside[i]), 87 + i);
+    }
+    const uintptr_t strange[] = {0, 1, (uintptr_t)1 << 47, UINTPTR_MAX,
+                                 BASE + ((uintptr_t)1 << 48)};
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++)
+        cr_assert_not(is_home(strange[i]));
+    for (uint32_t i = 0; i < 6; i++)
+        na_pagemap_remove(spans[i]);
+    cr_assert_eq(na_home_tag(na_home_page(BASE)), 0);
+    cr_assert_eq(na_page_tag(BASE + window), 0);
+}
+
 /* Blocks of two pages and a half: they begin in pages 0, 2, 5 and 7 of eight, which hold three
  * whole ones and the tail. Bin offsets are what tags have in their low half. */
 Test(pagemap, pages_in_which_no_block_begins_have_no_tag) {
