@@ -123,7 +123,7 @@ static void tiers(void) {
 
 /* One thread makes blocks, another frees them, on the second node and then on the last: blocks that
  * come after are on its node. */
-enum { HANDED = 2000, LARGE_HANDED = 200 };
+enum { HANDED = 1000, LARGE_HANDED = 64 };
 static numalloc_heap_t *consumed;
 static pthread_barrier_t turn;
 static lab_block_t handed[HANDED];
