@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/format/nprof_policy.h"
 #include "tests/unit/access_make.h"
 
 static const char *directory;
@@ -215,6 +216,38 @@ static void tiers(uint32_t samples, uint32_t source, uint32_t shares, const char
     write_made(&f, name);
 }
 
+/* Blocks of a rule that puts them on node 2, and of its control, on node 0, in heap 1: read from
+ * nodes 0 and 1 in turn, or, if the rule pays, from node 2. */
+static void ruled(uint32_t control_samples, uint32_t control, bool pays, const char *name) {
+    enum { SAMPLES = 200, BLOCKS = 8 };
+    made_t m;
+    na_make_t f;
+    made_begin(&m);
+    m.nodes = 3;
+    m.op = NA_NPROF_OP_READ;
+    uint32_t own[BLOCKS], kept[BLOCKS];
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        own[i] = made_object(&m, 3, 1, 0, 4096);
+        kept[i] = made_object(&m, 3, 1, 0, 4096);
+        m.objects[own[i] - 1].ruled = 1;
+        m.objects[kept[i] - 1].ruled = 1 | NA_NPROF_RULED_CONTROL;
+    }
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        uint32_t user = pays ? 3 : i / BLOCKS % 2 + 1;
+        made_touch(&m, own[i % BLOCKS], user, (int)user - 1, 2);
+        if (made_of(i, control_samples, SAMPLES))
+            made_touch(&m, kept[i % BLOCKS], user, (int)user - 1, 0);
+    }
+    made_file(&m, &f);
+    na_nprof_policy_t policy = {.state = NA_NPROF_POLICY_APPLIED, .rules = 1, .bound = 1};
+    na_nprof_rule_t rule = {
+        .line = 4, .flags = NA_NPROF_RULE_BOUND, .heap = 1, .control = control, .blocks = 32};
+    snprintf(rule.text, sizeof rule.text, "site m1+0x1020 : place=consumer 2");
+    made_array(&f, NA_NPROF_POLICY, &policy, 1, sizeof policy, 0);
+    made_array(&f, NA_NPROF_POLICY_RULES, &rule, 1, sizeof rule, 0);
+    write_made(&f, name);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2 && argc != 3) return 2;
     directory = argv[1];
@@ -256,5 +289,9 @@ int main(int argc, char **argv) {
     tiers(1000, NA_NPROF_SOURCE_KMOD_IBS, 1, "tiers_other");
     tiers(40, NA_NPROF_SOURCE_KMOD_IBS, 0, "tiers_few");
     tiers(1000, NA_NPROF_SOURCE_NUMA, 0, "tiers_numa");
+    ruled(60, 8, false, "ruled");
+    ruled(60, 8, true, "ruled_pays");
+    ruled(5, 8, false, "ruled_few");
+    ruled(60, 0, false, "ruled_without");
     return 0;
 }

@@ -259,7 +259,8 @@ static bool keep_earlier(const follow_t *f, char **text, size_t *length, set_t *
         put_kept(to, before, &modules);
     }
     for (size_t i = 0; i < f->dropped.count; i++)
-        fprintf(to, "\n# dropped: %s\n#   %s\n", f->dropped.items[i].why, f->dropped.items[i].line);
+        fprintf(to, "\n# dropped: %s\n#   %s : %s\n", f->dropped.items[i].why,
+                f->dropped.items[i].frames, f->dropped.items[i].actions);
     if (fclose(to) != 0) return false;
     free(*text);
     *text = whole;
