@@ -115,6 +115,8 @@ void na_policy_print(int fd) {
     na_policy_leave();
 }
 
+_Static_assert(NA_POLICY_SITES_EVER <= NA_NPROF_POLICY_HEAPS, "a site has one heap at most");
+
 /* --- the profile --- */
 
 static uint32_t state_now(void) {

@@ -11,6 +11,9 @@
 #define NA_NPROF_POLICY       56u
 #define NA_NPROF_POLICY_RULES 57u
 
+/* Numbers of heaps go from 1 to this, of all that a process ever has. */
+#define NA_NPROF_POLICY_HEAPS 4096u
+
 typedef enum na_nprof_policy_state {
     NA_NPROF_POLICY_APPLIED = 1,
     NA_NPROF_POLICY_FOR_OTHERS, /* programs */

@@ -7,6 +7,7 @@
  *
  * TRUTH_LIB is the library, MENDED_DUMP numalloc-dump. If there are too few samples the test is
  * skipped, and says so. */
+#include "followed.h"
 #include "lab.h"
 
 #include <errno.h>
@@ -130,20 +131,6 @@ static pid_t start_program(const char *source, int *in, int *out) {
     return pid;
 }
 
-static pid_t start_follower(pid_t of) {
-    char number[16];
-    snprintf(number, sizeof number, "%d", (int)of);
-    pid_t pid = fork();
-    REQUIRE(pid >= 0);
-    if (pid == 0) {
-        const char *dump = getenv("MENDED_DUMP");
-        execl(dump, dump, "policy", "--follow", number, "--only", "place", "--interval", "0.5",
-              "-o", POLICY, (char *)NULL);
-        _exit(125);
-    }
-    return pid;
-}
-
 static bool file_says(const char *what) {
     static char text[1 << 16];
     FILE *from = fopen(POLICY, "r");
@@ -151,13 +138,6 @@ static bool file_says(const char *what) {
     text[fread(text, 1, sizeof text - 1, from)] = 0;
     fclose(from);
     return strstr(text, what) != NULL;
-}
-
-static int end_of(pid_t pid) {
-    int status = -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return status;
 }
 
 int main(int argc, char **argv) {
@@ -171,18 +151,18 @@ int main(int argc, char **argv) {
     pid_t pid = start_program(argv[1], &in, &out);
     lab_sleep_ms(1000); /* its profile is there */
     uint64_t began = lab_now_ms(), dropped = 0;
-    pid_t follower = start_follower(pid);
+    pid_t follower = followed_start(pid, POLICY);
     while (dropped == 0 && lab_now_ms() - began < MOST_MS) {
         lab_sleep_ms(LOOK_MS);
         if (file_says("\n# dropped: ")) dropped = lab_now_ms() - began;
     }
     kill(follower, SIGINT);
-    status = end_of(follower);
+    status = followed_end_of(follower);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     close(in);
     char share[16] = "";
     CHECK(read(out, share, sizeof share - 1) > 0);
-    status = end_of(pid);
+    status = followed_end_of(pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     check_say("dropped after %lu ms; then %d %% of new blocks on node 0\n", (unsigned long)dropped,
               atoi(share));

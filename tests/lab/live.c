@@ -13,6 +13,7 @@
  *
  * back: then somebody else wants the block where it was, and moves it back whenever it was moved.
  * The library gives way: it moves it again at once, then after 10 seconds, then after 20. */
+#include "followed.h"
 #include "lab.h"
 
 #include <errno.h>
@@ -105,27 +106,6 @@ static unsigned move_back(pid_t pid, int node) {
     return times;
 }
 
-static pid_t follow(pid_t of) {
-    char number[16];
-    snprintf(number, sizeof number, "%d", (int)of);
-    pid_t pid = fork();
-    REQUIRE(pid >= 0);
-    if (pid == 0) {
-        const char *dump = getenv("MENDED_DUMP");
-        execl(dump, dump, "policy", "--follow", number, "--only", "place", "--interval", "0.5",
-              "-o", POLICY, (char *)NULL);
-        _exit(125);
-    }
-    return pid;
-}
-
-static int end_of(pid_t pid) {
-    int status = -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return status;
-}
-
 int main(int argc, char **argv) {
     check_begin();
     REQUIRE(argc >= 4 && getenv("TRUTH_LIB") != NULL && getenv("MENDED_DUMP") != NULL);
@@ -147,7 +127,7 @@ int main(int argc, char **argv) {
     CHECK_MSG(before >= 90, "only %u %% lie elsewhere as it goes wrong", before);
     lab_sleep_ms(RUNS_MS);
     uint64_t began = lab_now_ms(), ruled = 0, mended = 0;
-    pid_t follower = follow(pid);
+    pid_t follower = followed_start(pid, POLICY);
     while (mended == 0 && lab_now_ms() - began < MOST_MS) {
         lab_sleep_ms(LOOK_MS);
         if (ruled == 0 && access(POLICY, F_OK) == 0) ruled = lab_now_ms();
@@ -155,14 +135,14 @@ int main(int argc, char **argv) {
         if (now < LEFT) mended = lab_now_ms();
     }
     kill(follower, SIGINT);
-    int followed = end_of(follower);
+    int followed = followed_end_of(follower);
     if (mended != 0 && argc > 4) {
         unsigned times = move_back(pid, node);
         check_say("moved back %u times in %d s\n", times, BACK_MS / 1000);
         CHECK_MSG(times == 2 || times == 3, "moved back %u times", times);
     }
     close(in);
-    int status = end_of(pid);
+    int status = followed_end_of(pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     CHECK(WIFEXITED(followed) && WEXITSTATUS(followed) == 0);
     check_say("%u %% elsewhere; a rule after %lu ms, below %d %% after %lu ms: %u %%\n", before,

@@ -9,7 +9,7 @@
 #define LEAST_GAIN 0.05 /* of accesses: a rule that surely brings less than that does not pay */
 #define SAMPLES    10.0 /* independent ones, before anything is said */
 
-enum { HEAPS = 4096 + 1 /* by number, of all that the process ever had (policy_sites.h) */ };
+enum { HEAPS = NA_NPROF_POLICY_HEAPS + 1 };
 enum { CONTROL, RULED, PARTS };
 
 /* The rule of a heap; its blocks that were accessed, and its control's. */

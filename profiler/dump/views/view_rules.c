@@ -16,7 +16,7 @@ typedef struct accesses {
     uint64_t samples;
 } accesses_t;
 
-enum { HEAPS = 4096 + 1 /* by number, of all that the process ever had (policy_sites.h) */ };
+enum { HEAPS = NA_NPROF_POLICY_HEAPS + 1 };
 
 typedef struct rules {
     const na_view_input_t *in;
