@@ -1,4 +1,5 @@
-/* consumer.h - which node's threads free the blocks of a heap: blocks to come are to lie there.
+/* consumer.h - learns which node's threads free the blocks of a heap, so that new ones are placed
+ * there.
  *
  * A block that one thread makes and another uses is most often freed by who used it. So the node of
  * who frees is that of the consumer, and no access need be seen. What is counted is what crosses:
