@@ -50,28 +50,30 @@ static void stop_keeping(na_tcache_t *tcache) {
 
 typedef enum density { SCATTERED, MIXED, DENSE } density_t;
 
-static bool is_near(const void *a, const void *b) {
-    enum { NEAR = 64 * 1024 };
-    return (uintptr_t)b - (uintptr_t)a + NEAR <= 2 * NEAR;
+enum { FEW = 4, LOOK = 17, NEAR = 64 * 1024 };
+
+static bool is_near(const void *a, const void *b, uintptr_t near) {
+    return (uintptr_t)b - (uintptr_t)a + near <= 2 * near;
 }
 
 /* Of the batch's newest blocks, which are in the cache: are the first few near each other (the
- * batch holds on to a span or two), or some at least near the one before? */
-static density_t density_of(na_batch_t batch) {
-    enum { FEW = 4, LOOK = 17 };
+ * batch holds on to a span or two, or they lie side by side), or some at least near the one before?
+ */
+static density_t density_of(unsigned cls, na_batch_t batch) {
+    uintptr_t size = na_classes[cls].size, near = FEW * size > NEAR ? FEW * size : NEAR;
     void *first = na_batch_first(batch), *block = first;
     uint32_t count = na_batch_count(batch), i = 1;
     bool some = false;
     for (; i < FEW && i < count; i++) {
         void *next = *na_block_next(block);
-        some |= is_near(block, next);
-        if (!is_near(first, next)) break;
+        some |= is_near(block, next, near);
+        if (!is_near(first, next, near)) break;
         block = next;
     }
     if (i == FEW || i == count) return DENSE;
     for (; !some && i < LOOK && i < count; i++) {
         void *next = *na_block_next(block);
-        some = is_near(block, next);
+        some = is_near(block, next, near);
         block = next;
     }
     return some ? MIXED : SCATTERED;
@@ -105,7 +107,7 @@ void na_overflow(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
             na_batch_home(tcache, cls, batch);
         return;
     }
-    density_t density = density_of(batch);
+    density_t density = density_of(cls, batch);
     if (is_in_random_order(tcache, density)) { /* while its blocks are in the cache */
         if (!pooled || !na_transfer_is_wanted(tcache->node, cls) ||
             !na_transfer_put(tcache->node, cls, tcache->id, batch))

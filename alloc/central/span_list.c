@@ -127,50 +127,59 @@ static na_span_t *fullest(const na_span_list_t *spans) {
     return NULL;
 }
 
-/* Links the blocks up to the end of the system page that the next one begins in, in address order,
- * in front of `rest`. */
-static void *carve_fresh(na_span_t *span, uint32_t size, void *rest, uint32_t *count) {
+/* Blocks that were taken so far, as a list. */
+typedef struct taken {
+    void *first, *last;
+    uint32_t count;
+} taken_t;
+
+NA_INLINE void append(taken_t *taken, void *first, void *last, uint32_t count) {
+    *na_block_next(last) = NULL;
+    if (taken->first == NULL)
+        taken->first = first;
+    else
+        *na_block_next(taken->last) = first;
+    taken->last = last;
+    taken->count += count;
+}
+
+/* Takes the blocks up to the end of the system page that the next one begins in, in the order of
+ * addresses. False: there is no memory for them. */
+static bool carve_fresh(na_span_t *span, uint32_t size, taken_t *taken) {
     uintptr_t first = span->start + (uintptr_t)span->carved * size;
     uintptr_t page_end = na_align_down(first, na_os_page) + na_os_page;
     uint32_t n = (uint32_t)((page_end - first + size - 1) / size);
     uint32_t left = (uint32_t)(span->capacity - span->carved);
     if (n > left) n = left;
     if (NA_UNLIKELY(na_pressure_is_exhausted()) && !na_pressure_may_use(first, (size_t)n * size))
-        return rest;
-    for (uint32_t i = n; i-- > 0;) {
-        void **block = (void **)(first + (uintptr_t)i * size);
-        *block = rest;
-        rest = block;
-    }
+        return false;
+    uintptr_t last = first + (uintptr_t)(n - 1) * size;
+    for (uintptr_t block = first; block != last; block += size)
+        *na_block_next((void *)block) = (void *)(block + size);
     span->carved = (uint16_t)(span->carved + n);
-    *count += n;
-    return rest;
+    append(taken, (void *)first, (void *)last, n);
+    return true;
 }
 
 void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t want, bool may_grow,
                         uint32_t *got) {
-    void *blocks = NULL;
-    uint32_t count = 0;
+    taken_t taken = {0};
     spans->takes++;
-    while (count < want) {
+    while (taken.count < want) {
         na_span_t *span = fullest(spans);
         if (span == NULL && (!may_grow || (span = grow(spans, kind)) == NULL)) break;
         if (span->free_count != 0) {
-            *(void **)span->free_tail = blocks;
-            blocks = span->free;
-            count += span->free_count;
+            append(&taken, span->free, span->free_tail, span->free_count);
             span->free = span->free_tail = NULL;
             span->free_count = 0;
             span->at_home = 0;
-        } else {
-            uint32_t before = count;
-            blocks = carve_fresh(span, na_classes[kind.cls].size, blocks, &count);
-            if (NA_UNLIKELY(count == before)) break;
+        } else if (NA_UNLIKELY(!carve_fresh(span, na_classes[kind.cls].size, &taken))) {
+            break;
         }
         relist(spans, span);
     }
-    *got = count;
-    return blocks;
+    *got = taken.count;
+    return taken.first;
 }
 
 static bool is_block_start(const na_span_t *span, const void *block) {

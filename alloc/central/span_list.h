@@ -48,8 +48,12 @@ typedef struct na_span_kind {
 
 /* Takes blocks: whole free lists of the fullest spans, then memory not carved yet (up to the end of
  * a system page at a time, so that no page is touched early), then, if it may, a new span, until
- * there are `want`. Returns them as a list and sets *got >= 1, *got < want only when the system
- * refuses more; NULL: nothing to be had. O(1) a span, plus the blocks carved. */
+ * there are `want`. Returns them as a list, in that order, and sets *got >= 1, *got < want only
+ * when the system refuses more; NULL: nothing to be had. O(1) a span, plus the blocks carved.
+ *
+ * What is carved is in the order of addresses. A program mostly reads in the order in which it
+ * allocated, and processors fetch ahead upwards: vvp, a simulator that keeps 20,000 blocks of 2.7
+ * KiB, takes a tenth less time than when each page of a call came before the one below it. */
 void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t want, bool may_grow,
                         uint32_t *got);
 

@@ -99,6 +99,26 @@ Test(span_list, biggest) {
     take_and_give_all(NA_CLASS_COUNT - 1);
 }
 
+/* What was never used comes in the order of addresses, over the pages of one call and from call to
+ * call. */
+Test(span_list, fresh_blocks_are_in_order) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        na_span_list_t set = {0};
+        na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
+        const na_span_t *span = NULL;
+        uintptr_t last = 0;
+        for (unsigned call = 0; call < 8; call++) {
+            uint32_t got;
+            void *list = na_span_list_take(&set, kind, na_classes[cls].batch, true, &got);
+            for (; list != NULL; list = *na_block_next(list)) {
+                if (na_span_of(list) == span) cr_assert_gt((uintptr_t)list, last, "class %u", cls);
+                span = na_span_of(list);
+                last = (uintptr_t)list;
+            }
+        }
+    }
+}
+
 Test(span_list, the_fullest_span_serves_first) {
     unsigned cls = na_class_of(4096);
     na_span_list_t set = {0};
