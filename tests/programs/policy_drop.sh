@@ -31,6 +31,23 @@ has -E '^site .*\+0x1030 : lines=own$' app.policy || fail "the other rule: $(cat
 "$dump" policy --check app.policy >checked || true
 has -E '^[0-9]+ of 1 rule' checked || fail "it cannot be read again: $(cat checked)"
 
+# Nor does it come back when the follower is started again, and the profile asks for it.
+follow ruled_pays.nprof
+[ ! -s said ] || fail "started again it said: $(cat said)"
+"$dump" policy ruled_pays.nprof --only place >again || fail "no policy: status $?"
+has -E '^site .*\+0x1020 : place=consumer 2$' again || fail "the profile asks for no rule: $(cat again)"
+[ "$(grep -c '^# dropped: ' app.policy)" = 1 ] || fail "what was dropped is forgotten: $(cat app.policy)"
+cat >app.policy <<'EOF'
+numalloc policy 1
+program any
+
+# dropped: by hand
+#   "made" - 0x1020 : place=consumer 1
+EOF
+follow ruled_pays.nprof
+has -Fx '1 rule: 1 new, 0 changed, 0 as before' said || fail "other actions: $(cat said)"
+has -Fx '# dropped: by hand' app.policy || fail "the comment is gone: $(cat app.policy)"
+
 # One that pays stays, and so does one of which too little is known, or that has no control.
 for profile in ruled_pays ruled_few ruled_without; do
     written

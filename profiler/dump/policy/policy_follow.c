@@ -35,8 +35,12 @@ typedef struct follow {
     const na_options_t *options;
     const char *path; /* of the profile */
     set_t written;    /* rules of the file as it is */
-    set_t dropped;    /* that were in it */
+    set_t dropped;    /* that were in it, also before this process */
 } follow_t;
+
+/* A rule that was dropped, as the file has it: DROPPED why DROPPED_RULE frames " : " actions. */
+#define DROPPED      "\n# dropped: "
+#define DROPPED_RULE "\n#   "
 
 static volatile sig_atomic_t follow_ended;
 
@@ -259,7 +263,7 @@ static bool keep_earlier(const follow_t *f, char **text, size_t *length, set_t *
         put_kept(to, before, &modules);
     }
     for (size_t i = 0; i < f->dropped.count; i++)
-        fprintf(to, "\n# dropped: %s\n#   %s : %s\n", f->dropped.items[i].why,
+        fprintf(to, DROPPED "%s" DROPPED_RULE "%s : %s\n", f->dropped.items[i].why,
                 f->dropped.items[i].frames, f->dropped.items[i].actions);
     if (fclose(to) != 0) return false;
     free(*text);
@@ -351,14 +355,40 @@ static na_status_t follow_once(follow_t *f, bool *over) {
     return status;
 }
 
+/* Rules that an earlier follower dropped. */
+static bool read_dropped(set_t *dropped, const char *text) {
+    for (const char *at = text; (at = strstr(at, DROPPED)) != NULL;) {
+        at += sizeof DROPPED - 1;
+        const char *end = strchr(at, '\n');
+        if (end == NULL || strncmp(end, DROPPED_RULE, sizeof DROPPED_RULE - 1) != 0) continue;
+        const char *frames = end + sizeof DROPPED_RULE - 1;
+        size_t length = strcspn(frames, "\n");
+        const char *colon = memmem(frames, length, " : ", 3);
+        if (colon == NULL) continue;
+        rule_t rule = {.frames = strndup(frames, (size_t)(colon - frames)),
+                       .actions = strndup(colon + 3, (size_t)(frames + length - colon - 3)),
+                       .line = strdup(""),
+                       .why = strndup(at, (size_t)(end - at))};
+        if (rule.frames == NULL || rule.actions == NULL || rule.line == NULL || rule.why == NULL ||
+            !NA_ARRAY_RESERVE(dropped->items, dropped->room, dropped->count + 1u)) {
+            free_rule(&rule);
+            return false;
+        }
+        dropped->items[dropped->count++] = rule;
+    }
+    return true;
+}
+
 /* What is in the file already: by hand, or of a run before. */
 static bool read_written(follow_t *f) {
     FILE *from = f->options->output != NULL ? fopen(f->options->output, "re") : NULL;
     if (from == NULL) return true;
-    char *text = malloc(NA_POLICY_TEXT + 1);
+    char *text = malloc(NA_POLICY_TEXT + 2);
     size_t length = text != NULL ? fread(text, 1, NA_POLICY_TEXT + 1, from) : 0;
     fclose(from);
-    bool good = text != NULL && add_rules(&f->written, text, length);
+    if (text != NULL) text[length] = 0;
+    bool good =
+        text != NULL && add_rules(&f->written, text, length) && read_dropped(&f->dropped, text);
     free(text);
     return good;
 }
@@ -374,6 +404,7 @@ na_status_t na_policy_follow(const char *const *files, size_t count, const na_op
     if (!read_written(&f)) status = NA_STATUS_MEMORY;
     if (f.written.groups) {
         clear(&f.written);
+        clear(&f.dropped);
         return na_fail("%s has groups, which --follow does not write: name another file",
                        options->output);
     }
