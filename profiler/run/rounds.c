@@ -19,8 +19,9 @@
 
 /* A policy may cost so much of one figure to be worth what it gains of another. */
 #define LOSS 1.01
-/* Differences of memory up to this are the policy's own tables, and chance. */
-#define LEAST_KIB 1024.0
+/* Differences of memory up to this are the policy's own tables, chance, and a huge page that is not
+ * full. */
+#define LEAST_KIB 2048.0
 #define LOOK_MS   5 /* from look to look at what is resident */
 
 static const struct {

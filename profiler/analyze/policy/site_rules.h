@@ -30,8 +30,14 @@ typedef enum na_rule_kind {
     NA_RULE_LINES,
     NA_RULE_LIFE,
     NA_RULE_RESERVE,
+    NA_RULE_GROUP,
     NA_RULE_KINDS
 } na_rule_kind_t;
+
+/* Kinds that say which memory a block comes from. */
+static inline bool na_rule_moves(na_rule_kind_t kind) {
+    return kind == NA_RULE_PLACE || kind == NA_RULE_LINES || kind == NA_RULE_LIFE;
+}
 
 /* Verdicts; all others are values that mean something to the caller. */
 #define NA_VERDICT_ALONE 0u         /* leave it as it is */

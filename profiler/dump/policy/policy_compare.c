@@ -357,7 +357,9 @@ static void compare_rule(compare_t *c, uint32_t rule) {
     if (a->life != NA_POLICY_LIFE_NONE) rows[count++] = row_of_life(c, rule);
     if (a->reserve != 0) rows[count++] = row_of_reserve(c, rule);
     if (count == 0) {
-        put_compare_row(c, rule, NULL, NA_CHANGE_UNCLEAR, "nothing is measured of what it does");
+        put_compare_row(c, rule, NULL, NA_CHANGE_UNCLEAR,
+                        "nothing is measured of what it does: compare the times, numalloc-run "
+                        "--rounds");
         return;
     }
     bool keeps = false, unclear = false;

@@ -2,6 +2,7 @@
 #include "profiler/dump/policy/policy_explain.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "profiler/dump/ui/text.h"
@@ -25,6 +26,14 @@ void na_policy_put_nothing(const na_policy_work_t *w) {
         printf("# %u sites may be long-lived, but have too few samples: NUMALLOC_PROFILE=sites, or "
                "a\n# smaller NUMALLOC_SAMPLE_INTERVAL, would tell.\n",
                w->few_samples);
+    double unknown = 0;
+    for (size_t i = 0; i < w->count && w->kinds[NA_RULE_GROUP]; i++)
+        unknown = fmax(unknown, w->profiles[i].uses.unknown);
+    if (unknown >= NA_USE_BYTES)
+        printf("# Of %s in small, long-lived blocks it is not known whether they are used: run "
+               "longer, or\n# look more often (NUMALLOC_ACCESS_PERIOD=1000 "
+               "NUMALLOC_ACCESS_COST=30).\n",
+               na_text_bytes(kept, unknown));
 }
 
 /* A verdict that nobody can follow but the program's author; `first`: of those that are shown. */
@@ -76,11 +85,62 @@ static void put_lives(const na_policy_profile_t *p) {
            na_text_bytes(kept, p->lives.kept), na_text_bytes(memory, na_policy_memory(p)));
 }
 
+#define MOST_USES 10u
+
+/* Why a site of small blocks is in no group. */
+static const char *no_group(const na_policy_profile_t *p, size_t i) {
+    static const char *const why[] = {
+        [NA_USES_LITTLE] = "too little in all",
+        [NA_USES_DENSE] = "little between them",
+        [NA_USES_COSTLY] = "too many calls in all",
+    };
+    const na_site_use_t *use = &p->uses.items[i];
+    if (!p->lives.items[i].is_long) return "short-lived";
+    if (!use->may) return "several threads";
+    if (use->cost > NA_USE_COST) return "too many calls";
+    if (use->looks < NA_USE_LOOKS) return "too few looks";
+    if (use->low < NA_USE_LEAST) return "not surely used";
+    return p->uses.say == NA_USES_GROUP ? "" : why[p->uses.say];
+}
+
+/* The next one after `last` by bytes at the peak, then by number; SIZE_MAX: none. */
+static size_t next_use(const na_uses_found_t *uses, size_t last) {
+    double most = last == SIZE_MAX ? INFINITY : uses->items[last].bytes;
+    size_t next = SIZE_MAX;
+    for (size_t i = 0; i < uses->count; i++) {
+        double bytes = uses->items[i].bytes;
+        if (!(bytes > 0) || bytes > most || (bytes == most && i <= last)) continue;
+        if (next == SIZE_MAX || bytes > uses->items[next].bytes) next = i;
+    }
+    return next;
+}
+
+static void put_uses(const na_policy_profile_t *p) {
+    const na_uses_found_t *uses = &p->uses;
+    if (uses->items == NULL) return;
+    printf("# Use: of the memory around blocks that are surely used, %.0f %% is of idle "
+           "ones. Small\n#   blocks at the peak; looks at their words, and which part saw a use:\n",
+           100 * uses->between);
+    size_t at = next_use(uses, SIZE_MAX);
+    for (unsigned shown = 0; shown < MOST_USES && at != SIZE_MAX; shown++) {
+        const na_site_use_t *use = &uses->items[at];
+        const na_symbol_frame_t *leaf, *frame = na_view_site(&p->in, na_policy_site(p, at), &leaf);
+        char label[NA_LABEL] = "?", bytes[NA_TEXT];
+        if (frame != NULL) na_view_frame_label(frame, label);
+        printf("#   %10s %6.0f %5.1f %%  %-20s ", na_text_bytes(bytes, use->bytes), use->looks,
+               100 * use->used, use->hot ? "in the group" : no_group(p, at));
+        na_text_put(stdout, label);
+        putchar('\n');
+        at = next_use(uses, at);
+    }
+}
+
 void na_policy_explain(const na_policy_work_t *w) {
     putchar('\n');
     for (size_t i = 0; i < w->count; i++) {
         explain_verdicts(&w->profiles[i]);
         put_lives(&w->profiles[i]);
+        put_uses(&w->profiles[i]);
     }
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
         if (w->rules.left_out[kind] != 0)

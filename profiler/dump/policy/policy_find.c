@@ -20,10 +20,8 @@
 #define RESERVED (UINT64_C(1) << 20)
 
 const char na_rule_kind_names[NA_RULE_KINDS][8] = {
-    [NA_RULE_PLACE] = "place",
-    [NA_RULE_LINES] = "lines",
-    [NA_RULE_LIFE] = "life",
-    [NA_RULE_RESERVE] = "reserve",
+    [NA_RULE_PLACE] = "place",     [NA_RULE_LINES] = "lines", [NA_RULE_LIFE] = "life",
+    [NA_RULE_RESERVE] = "reserve", [NA_RULE_GROUP] = "group",
 };
 
 /* ---- modules and runs ---- */
@@ -242,6 +240,26 @@ static uint32_t reserve_verdict(na_policy_work_t *w, const na_policy_profile_t *
     return matters(p, sum) ? NA_VERDICT_ALONE : NA_VERDICT_ANY;
 }
 
+/* ---- use ---- */
+
+/* A site whose blocks are to lie elsewhere for another reason is in no group. */
+static uint32_t group_verdict(na_policy_work_t *w, const na_policy_profile_t *p, size_t i,
+                              const na_judged_site_t *run) {
+    const na_counters_t *sum = na_policy_sum(p, i);
+    if (sum == NULL || p->uses.items == NULL) return NA_VERDICT_ANY;
+    const na_site_use_t *use = &p->uses.items[i];
+    uint32_t otherwise = matters(p, sum) ? NA_VERDICT_ALONE : NA_VERDICT_ANY;
+    if (!use->hot) return otherwise;
+    for (int kind = 0; kind < NA_RULE_KINDS; kind++)
+        if (na_rule_moves((na_rule_kind_t)kind) && run->verdict[kind] != NA_VERDICT_ANY &&
+            run->verdict[kind] != NA_VERDICT_ALONE)
+            return otherwise;
+    double gain = use->bytes / na_policy_memory(p);
+    if (gain >= w->least) return NA_GROUP_HOT;
+    if (gain > w->below[NA_RULE_GROUP]) w->below[NA_RULE_GROUP] = gain;
+    return NA_VERDICT_ANY;
+}
+
 /* ---- all ---- */
 
 /* How much depends on a site: what was allocated there; if that is not known, what was accessed. */
@@ -272,6 +290,7 @@ static void add_runs(na_policy_work_t *w, uint32_t source) {
         set_accesses(p, i, run);
         run->verdict[NA_RULE_LIFE] = life_verdict(w, p, i);
         run->verdict[NA_RULE_RESERVE] = reserve_verdict(w, p, i);
+        run->verdict[NA_RULE_GROUP] = group_verdict(w, p, i, run);
         for (int kind = 0; kind < NA_RULE_KINDS; kind++)
             if (!w->kinds[kind]) run->verdict[kind] = NA_VERDICT_ANY;
     }
@@ -281,6 +300,9 @@ static na_status_t read_options(na_policy_work_t *w) {
     w->least = w->options.min_gain;
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
         w->kinds[kind] = w->options.only == NULL;
+    /* A site of near or far memory is in no group; and a group that changes while the program runs
+     * would leave half of it elsewhere. */
+    if (w->options.near || w->options.follow) w->kinds[NA_RULE_GROUP] = false;
     if (w->options.only == NULL) return NA_STATUS_WHOLE;
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
         w->kinds[kind] = strcmp(w->options.only, na_rule_kind_names[kind]) == 0;
@@ -289,7 +311,7 @@ static na_status_t read_options(na_policy_work_t *w) {
             return w->options.near && kind != NA_RULE_PLACE
                        ? na_fail("--near makes rules of kind place, not of: %s", w->options.only)
                        : NA_STATUS_WHOLE;
-    return na_fail("--only takes place, lines, life or reserve, not: %s", w->options.only);
+    return na_fail("--only takes place, lines, life, reserve or group, not: %s", w->options.only);
 }
 
 static na_status_t load_profiles(na_policy_work_t *w, const char *const *files, size_t count) {
@@ -304,7 +326,8 @@ static na_status_t load_profiles(na_policy_work_t *w, const char *const *files, 
     for (uint32_t i = 0; i < count; i++) {
         na_policy_profile_t *p = &w->profiles[i];
         if (!add_elfs(w, p) || !judge_accesses(w, p) ||
-            !na_life_verdicts(p->in.reader, &p->in.sites, &p->lives))
+            !na_life_verdicts(p->in.reader, &p->in.sites, &p->lives) ||
+            !na_use_verdicts(p->in.reader, &p->in.sites, &p->lives, &p->uses))
             return NA_STATUS_MEMORY;
         sites += na_policy_sites(p);
     }
@@ -316,6 +339,16 @@ static na_status_t load_profiles(na_policy_work_t *w, const char *const *files, 
     return NA_STATUS_WHOLE;
 }
 
+/* A rule also has the actions of shorter ones. What says where a block lies leaves no group. */
+static void leave_groups(na_policy_work_t *w) {
+    for (size_t i = 0; i < w->rules.count; i++) {
+        na_site_rule_t *rule = &w->rules.items[i];
+        for (int kind = 0; kind < NA_RULE_KINDS; kind++)
+            if (na_rule_moves((na_rule_kind_t)kind) && rule->value[kind] != NA_VERDICT_ALONE)
+                rule->value[NA_RULE_GROUP] = NA_VERDICT_ALONE;
+    }
+}
+
 na_status_t na_policy_find(na_policy_work_t *w, const char *const *files, size_t count,
                            const na_options_t *options) {
     *w = (na_policy_work_t){.options = *options};
@@ -325,6 +358,7 @@ na_status_t na_policy_find(na_policy_work_t *w, const char *const *files, size_t
     if (status == NA_STATUS_WHOLE) status = load_profiles(w, files, count);
     if (status == NA_STATUS_WHOLE && !na_site_rules_make(w->runs, w->run_count, &w->rules))
         status = NA_STATUS_MEMORY;
+    if (status == NA_STATUS_WHOLE) leave_groups(w);
     if (status == NA_STATUS_WHOLE && w->options.near && !na_policy_tiers_rule(w))
         status = NA_STATUS_MEMORY;
     return status;
@@ -346,6 +380,7 @@ na_status_t na_policy_work_free(na_policy_work_t *w, na_status_t status) {
         na_verdicts_free(&p->verdicts);
         na_flows_free(&p->flows);
         na_life_verdicts_free(&p->lives);
+        na_use_verdicts_free(&p->uses);
         na_status_t damage = na_view_unload(&p->in, w->count > 1);
         if (status == NA_STATUS_WHOLE) status = damage;
     }

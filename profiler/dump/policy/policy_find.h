@@ -7,6 +7,7 @@
 #include "profiler/analyze/policy/place_verdicts.h"
 #include "profiler/analyze/policy/site_rules.h"
 #include "profiler/analyze/policy/tier_verdicts.h"
+#include "profiler/analyze/policy/use_verdicts.h"
 #include "profiler/dump/profile/view.h"
 
 /* A module of any of the profiles. */
@@ -24,6 +25,7 @@ typedef struct na_policy_profile {
     na_flows_t flows;
     na_verdicts_t verdicts;
     na_lives_found_t lives;
+    na_uses_found_t uses;
     bool accesses; /* there were any: the first two are there */
     /* Sites of blocks that were accessed, of which nothing was counted: they follow the others. */
     uint32_t *more_sites;
@@ -78,6 +80,7 @@ typedef struct na_policy_work {
 
 #define NA_LIFE_LONG 1u
 #define NA_OWN_LINES 1u
+#define NA_GROUP_HOT 1u
 
 /* Verdicts of placement: the place, and the node or NA_POLICY_NO_NODE. */
 static inline uint32_t na_place_value(na_policy_place_t place, uint16_t node) {

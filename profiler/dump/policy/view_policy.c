@@ -15,6 +15,8 @@
 #include "profiler/dump/policy/policy_tiers.h"
 #include "profiler/dump/ui/text.h"
 
+#define NA_HOT_GROUP "hot"
+
 /* ---- what stands behind a rule ---- */
 
 /* Over its runs: of placement and lines the verdict with most gain, of the others sums. */
@@ -29,6 +31,7 @@ typedef struct evidence {
     double copied;  /* bytes */
     uint32_t grows; /* profiles and sites that say so */
     na_tier_evidence_t tier;
+    double hot, looks, used; /* bytes in a group; looks at them; those that saw a use */
 } evidence_t;
 
 typedef struct ruled {
@@ -59,6 +62,15 @@ static void add_life(const na_policy_profile_t *p, const na_judged_site_t *run, 
     e->chance[NA_RULE_LIFE] = e->measured ? 0.95 : 0.8;
 }
 
+static void add_use_of(const na_policy_profile_t *p, const na_judged_site_t *run, evidence_t *e) {
+    const na_site_use_t *use = &p->uses.items[run->item];
+    e->hot += use->bytes;
+    e->looks += use->looks;
+    e->used += use->used * use->looks;
+    e->gain[NA_RULE_GROUP] += use->bytes / na_policy_memory(p);
+    e->chance[NA_RULE_GROUP] = 0.95;
+}
+
 static evidence_t evidence_of(const na_policy_work_t *w, const na_site_rule_t *rule) {
     evidence_t e = {0};
     for (size_t i = rule->first; i < rule->first + rule->count; i++) {
@@ -72,6 +84,8 @@ static evidence_t evidence_of(const na_policy_work_t *w, const na_site_rule_t *r
             add_evidence(p, p->lines[run->item], NA_RULE_LINES, &e, &e.lined_by, &e.lined);
         if (run->verdict[NA_RULE_LIFE] == NA_LIFE_LONG && run->item < p->in.sites.count)
             add_life(p, run, &e);
+        if (run->verdict[NA_RULE_GROUP] == NA_GROUP_HOT && p->uses.items != NULL)
+            add_use_of(p, run, &e);
         if (rule->value[NA_RULE_RESERVE] == NA_VERDICT_ALONE ||
             run->verdict[NA_RULE_RESERVE] != rule->value[NA_RULE_RESERVE])
             continue;
@@ -253,6 +267,17 @@ static void put_reserve(const na_site_rule_t *rule, const evidence_t *e) {
     putchar('\n');
 }
 
+static void put_group(const na_site_rule_t *rule, const evidence_t *e) {
+    char bytes[NA_TEXT], looks[NA_TEXT];
+    if (rule->value[NA_RULE_GROUP] == NA_VERDICT_ALONE || !(e->looks > 0)) return;
+    printf("#   group: %.0f %% of %s looks at them saw a use\n", 100 * e->used / e->looks,
+           na_text_count(looks, floor(e->looks)));
+    printf("#     expected: %s close together, apart from what is used less",
+           na_text_bytes(bytes, e->hot));
+    put_agree(rule->agree[NA_RULE_GROUP]);
+    putchar('\n');
+}
+
 static void put_rule_actions(const na_policy_work_t *w, const na_site_rule_t *rule) {
     const char *comma = "";
     if (rule->value[NA_RULE_PLACE] != NA_VERDICT_ALONE) {
@@ -272,10 +297,15 @@ static void put_rule_actions(const na_policy_work_t *w, const na_site_rule_t *ru
         printf("%slife=long", comma);
         comma = ", ";
     }
+    bool grouped = rule->value[NA_RULE_GROUP] != NA_VERDICT_ALONE;
+    if (grouped) {
+        printf("%sgroup=" NA_HOT_GROUP, comma);
+        comma = ", ";
+    }
     if (rule->value[NA_RULE_RESERVE] != NA_VERDICT_ALONE)
         printf("%sreserve=%u", comma, rule->value[NA_RULE_RESERVE]);
     /* What lives apart, or has room, is not told from others by looking at a few within one run. */
-    printf(compared ? "\n" : ", control=off\n");
+    printf(compared || grouped ? "\n" : ", control=off\n");
 }
 
 static bool same_innermost(const na_judged_site_t *a, const na_judged_site_t *b) {
@@ -315,6 +345,7 @@ static void put_found_rule(const na_policy_work_t *w, const ruled_t *ruled, cons
     put_lines_action(rule, &ruled->e);
     put_life(rule, &ruled->e);
     put_reserve(rule, &ruled->e);
+    put_group(rule, &ruled->e);
     comment_cost(w, rule);
     printf("site ");
     for (uint32_t i = 0; i < rule->depth; i++)
@@ -361,6 +392,24 @@ static void put_module_lines(const na_policy_work_t *w, const uint32_t *alias) {
         }
 }
 
+/* The one group that is written, and what is in it of the first profile that has one. */
+static void put_group_line(const na_policy_work_t *w) {
+    bool grouped = false;
+    for (size_t i = 0; i < w->rules.count; i++)
+        grouped |= w->rules.items[i].value[NA_RULE_GROUP] != NA_VERDICT_ALONE;
+    for (size_t i = 0; grouped && i < w->count; i++) {
+        const na_uses_found_t *uses = &w->profiles[i].uses;
+        char hot[NA_TEXT], all[NA_TEXT], looks[NA_TEXT];
+        if (uses->items == NULL || uses->say != NA_USES_GROUP) continue;
+        printf("\n# blocks that are used as long as they live: %s at the peak, of %s in small "
+               "blocks\n#   (by %s looks at words of blocks)\n",
+               na_text_bytes(hot, uses->hot), na_text_bytes(all, uses->bytes),
+               na_text_count(looks, floor(uses->looks)));
+        break;
+    }
+    if (grouped) printf("group " NA_HOT_GROUP " : pages=huge, control=off\n");
+}
+
 na_status_t na_policy_write(na_policy_work_t *w) {
     ruled_t *ruled = order(w);
     uint32_t *alias = calloc((size_t)w->elf_count + 1, sizeof *alias);
@@ -372,6 +421,7 @@ na_status_t na_policy_write(na_policy_work_t *w) {
         if (w->options.near) na_policy_put_tiers(w);
         put_program_lines(w);
         put_module_lines(w, alias);
+        put_group_line(w);
         double near = w->options.near ? na_policy_tiers_alone(w) : 0;
         for (size_t i = 0; i < kept; i++)
             put_found_rule(w, &ruled[i], alias, i + 1, &near);

@@ -169,7 +169,7 @@ static const struct row {
     {"leaks", OPT_LEAKS, NA_TAKES_LEAKS, NULL,
      "sites that grow steadily over the dumps of each process"},
     {"only", OPT_ONLY, NA_TAKES_POLICY, "KIND",
-     "rules of this kind: place, lines, life or reserve"},
+     "rules of this kind: place, lines, life, reserve or group"},
     {"min-gain", OPT_MIN_GAIN, NA_TAKES_POLICY, "PERCENT",
      "what a rule must gain at least, default 1: of all accesses (place), of the\n"
      "run (lines, reserve), of the process's memory (life)"},
