@@ -82,7 +82,7 @@ static void print_sums(na_text_t *t) {
 static const char *why_nothing(void) {
     return na_bound.not_ours          ? ": malloc is another's"
            : na_bound.reading == NULL ? ": cannot be used"
-           : na_bound.for_others      ? ": for other programs"
+           : na_bound.for_others      ? ": for other programs, or another build of this one"
            : !na_policy_is_on()       ? ": no rules"
                                       : NULL;
 }

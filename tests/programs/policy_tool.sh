@@ -39,6 +39,12 @@ done
 # Several profiles of one program have one rule.
 "$dump" policy sites.nprof trace.nprof -o both.policy || fail "no policy from two"
 [ "$(grep '^site ' both.policy)" = "$(grep '^site ' sites.policy)" ] || fail "two profiles: $(cat both.policy)"
+# What a rule saves is of one process, however many profiles there are of it.
+cp sites.nprof again.nprof
+expected() { sed -n '0,/expected: /s/.*expected: \(.* less ([0-9.]* %)\).*/\1/p' "$1"; }
+"$dump" policy sites.nprof again.nprof -o again.policy || fail "no policy from the same one twice"
+[ -n "$(expected sites.policy)" ] && [ "$(expected sites.policy)" = "$(expected again.policy)" ] ||
+    fail "once it saves $(expected sites.policy), twice $(expected again.policy)"
 
 # What it gains: the sessions are 1.7 MiB of 11,250 blocks, and what is not theirs goes back.
 serve NUMALLOC_POLICY=sites.policy NUMALLOC_STATS=1

@@ -19,17 +19,17 @@
 
 /* ---- what stands behind a rule ---- */
 
-/* Over its runs: of placement and lines the verdict with most gain, of the others sums. */
+/* Over its runs. Gains are of one process, of several profiles that which gains most. */
 typedef struct evidence {
     double gain[NA_RULE_KINDS], chance[NA_RULE_KINDS]; /* gain 0: nothing of that kind */
     const na_policy_profile_t *placed_by, *lined_by;
     const na_verdict_t *placed, *lined;
-    double bytes, blocks; /* allocated */
-    double life_blocks, longs, kept,
-        peak; /* of long-lived sites; kept: bytes, the largest file's */
-    bool measured;
-    double copied;  /* bytes */
-    uint32_t grows; /* profiles and sites that say so */
+    double bytes, blocks;      /* allocated */
+    double life_blocks, longs; /* of long-lived sites */
+    double kept;               /* bytes, of the process that keeps most */
+    bool measured;             /* `kept` is */
+    double copied;             /* bytes, of the process that gains most */
+    uint32_t grows;            /* profiles and sites that say so */
     na_tier_evidence_t tier;
     double hot, looks, used; /* bytes in a group; looks at them; those that saw a use */
 } evidence_t;
@@ -51,24 +51,58 @@ static void add_evidence(const na_policy_profile_t *p, uint32_t number, na_rule_
     e->chance[kind] = v->chance;
 }
 
-static void add_life(const na_policy_profile_t *p, const na_judged_site_t *run, evidence_t *e) {
-    const na_site_life_t *life = &p->lives.items[run->item];
-    e->life_blocks += life->blocks;
-    e->longs += life->longs;
-    e->peak += life->peak;
-    e->kept += life->kept;
-    e->measured |= life->measured;
-    e->gain[NA_RULE_LIFE] += life->kept / na_policy_memory(p);
-    e->chance[NA_RULE_LIFE] = e->measured ? 0.95 : 0.8;
+/* Of one process, whose runs of a rule are added up. */
+typedef struct sums {
+    double kept, hot, copied, gain[NA_RULE_KINDS];
+    bool measured;
+} sums_t;
+
+static void add_gains(const na_policy_work_t *w, const na_site_rule_t *rule,
+                      const na_judged_site_t *run, evidence_t *e, sums_t *sums) {
+    const na_policy_profile_t *p = &w->profiles[run->source];
+    const na_counters_t *sum = na_policy_sum(p, run->item);
+    if (sum == NULL) return; /* only accesses are known */
+    if (run->verdict[NA_RULE_LIFE] == NA_LIFE_LONG) {
+        const na_site_life_t *life = &p->lives.items[run->item];
+        e->life_blocks += life->blocks;
+        e->longs += life->longs;
+        sums->kept += life->kept;
+        sums->measured |= life->measured;
+        sums->gain[NA_RULE_LIFE] += life->kept / na_policy_memory(p);
+    }
+    if (run->verdict[NA_RULE_GROUP] == NA_GROUP_HOT && p->uses.items != NULL) {
+        const na_site_use_t *use = &p->uses.items[run->item];
+        e->looks += use->looks;
+        e->used += use->used * use->looks;
+        sums->hot += use->bytes;
+        sums->gain[NA_RULE_GROUP] += use->bytes / na_policy_memory(p);
+    }
+    if (rule->value[NA_RULE_RESERVE] != NA_VERDICT_ALONE &&
+        run->verdict[NA_RULE_RESERVE] == rule->value[NA_RULE_RESERVE]) {
+        uint64_t bytes;
+        sums->gain[NA_RULE_RESERVE] += na_policy_growth(p, sum, &bytes);
+        sums->copied += (double)sum->realloc_copy_bytes;
+        e->grows++;
+    }
 }
 
-static void add_use_of(const na_policy_profile_t *p, const na_judged_site_t *run, evidence_t *e) {
-    const na_site_use_t *use = &p->uses.items[run->item];
-    e->hot += use->bytes;
-    e->looks += use->looks;
-    e->used += use->used * use->looks;
-    e->gain[NA_RULE_GROUP] += use->bytes / na_policy_memory(p);
-    e->chance[NA_RULE_GROUP] = 0.95;
+/* What a process gains; of several profiles, the one that gains most. */
+static void add_process(const sums_t *sums, evidence_t *e) {
+    if (sums->gain[NA_RULE_LIFE] > e->gain[NA_RULE_LIFE]) {
+        e->kept = sums->kept;
+        e->measured = sums->measured;
+        e->chance[NA_RULE_LIFE] = sums->measured ? 0.95 : 0.8;
+    }
+    if (sums->gain[NA_RULE_GROUP] > e->gain[NA_RULE_GROUP]) {
+        e->hot = sums->hot;
+        e->chance[NA_RULE_GROUP] = 0.95;
+    }
+    if (sums->gain[NA_RULE_RESERVE] > e->gain[NA_RULE_RESERVE]) {
+        e->copied = sums->copied;
+        e->chance[NA_RULE_RESERVE] = 0.8;
+    }
+    for (int kind = NA_RULE_LIFE; kind < NA_RULE_KINDS; kind++)
+        e->gain[kind] = fmax(e->gain[kind], sums->gain[kind]);
 }
 
 static evidence_t evidence_of(const na_policy_work_t *w, const na_site_rule_t *rule) {
@@ -82,20 +116,12 @@ static evidence_t evidence_of(const na_policy_work_t *w, const na_site_rule_t *r
             add_evidence(p, p->place[run->item], NA_RULE_PLACE, &e, &e.placed_by, &e.placed);
         if (p->lines[run->item] != 0 && rule->value[NA_RULE_LINES] != NA_VERDICT_ALONE)
             add_evidence(p, p->lines[run->item], NA_RULE_LINES, &e, &e.lined_by, &e.lined);
-        if (run->verdict[NA_RULE_LIFE] == NA_LIFE_LONG && run->item < p->in.sites.count)
-            add_life(p, run, &e);
-        if (run->verdict[NA_RULE_GROUP] == NA_GROUP_HOT && p->uses.items != NULL)
-            add_use_of(p, run, &e);
-        if (rule->value[NA_RULE_RESERVE] == NA_VERDICT_ALONE ||
-            run->verdict[NA_RULE_RESERVE] != rule->value[NA_RULE_RESERVE])
-            continue;
-        uint64_t bytes;
-        const na_counters_t *sum = na_policy_sum(p, run->item);
-        if (sum == NULL) continue;
-        e.gain[NA_RULE_RESERVE] += na_policy_growth(p, sum, &bytes);
-        e.chance[NA_RULE_RESERVE] = 0.8;
-        e.copied += (double)sum->realloc_copy_bytes;
-        e.grows++;
+    }
+    for (uint32_t source = 0; source < w->count; source++) {
+        sums_t sums = {0};
+        for (size_t i = rule->first; i < rule->first + rule->count; i++)
+            if (w->runs[i].source == source) add_gains(w, rule, &w->runs[i], &e, &sums);
+        add_process(&sums, &e);
     }
     if (w->options.near) e.tier = na_policy_tier_evidence(w, rule);
     return e;

@@ -153,7 +153,8 @@ static const char *empty_of(const na_nprof_policy_t *p) {
     case 0:
         return "No policy: NUMALLOC_POLICY was not set";
     case NA_NPROF_POLICY_FOR_OTHERS:
-        return "No rule was applied: the policy is for other programs";
+        return "No rule was applied: the policy is for other programs, or another build of this "
+               "one";
     case NA_NPROF_POLICY_NOT_OURS:
         return "No rule was applied: the program calls another malloc";
     case NA_NPROF_POLICY_UNREADABLE:
