@@ -87,7 +87,7 @@ static void add_gains(const na_policy_work_t *w, const na_site_rule_t *rule,
 }
 
 /* What a process gains; of several profiles, the one that gains most. */
-static void add_process(const sums_t *sums, evidence_t *e) {
+static void keep_best_process(const sums_t *sums, evidence_t *e) {
     if (sums->gain[NA_RULE_LIFE] > e->gain[NA_RULE_LIFE]) {
         e->kept = sums->kept;
         e->measured = sums->measured;
@@ -121,7 +121,7 @@ static evidence_t evidence_of(const na_policy_work_t *w, const na_site_rule_t *r
         sums_t sums = {0};
         for (size_t i = rule->first; i < rule->first + rule->count; i++)
             if (w->runs[i].source == source) add_gains(w, rule, &w->runs[i], &e, &sums);
-        add_process(&sums, &e);
+        keep_best_process(&sums, &e);
     }
     if (w->options.near) e.tier = na_policy_tier_evidence(w, rule);
     return e;
