@@ -144,7 +144,7 @@ systemd() {
     mkdir -p "$units/app.service.d"
     cp "$source/docs/examples/systemd/app.service" "$units"
     for file in /dev/null "$source/docs/examples/systemd/numalloc.conf"; do
-        cp "$file" "$units/app.service.d/numalloc.conf"
+        cat "$file" >"$units/app.service.d/numalloc.conf"
         SYSTEMD_UNIT_PATH=$units: systemd-analyze verify "$units/app.service" >"$scratch/verify" 2>&1 ||
             fail "systemd: $(cat "$scratch/verify")"
         [[ ! -s $scratch/verify ]] || fail "systemd: $(cat "$scratch/verify")"

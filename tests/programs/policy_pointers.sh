@@ -62,7 +62,7 @@ for program in cache hospital; do
     ! has '^site ' "$program.policy" || fail "$program: a rule: $(cat "$program.policy")"
 done
 "$dump" policy cache.nprof --only group --explain >explained || fail "--explain: status $?"
-has -E '^# +[0-9.]+ MiB +[0-9,]+ +[0-9.]+ % +short-lived ' explained || fail "--explain: $(cat explained)"
+has -E '^# +[0-9.]+ MiB +[0-9]+ +[0-9.]+ /s +short-lived ' explained || fail "--explain: $(cat explained)"
 
 [ "$TEST_SCALE" = full ] || exit 0
 python3 - <<'EOF'

@@ -48,10 +48,10 @@ static void spread(const na_site_use_t *use, double *of_class) {
 static double share_between(const na_uses_found_t *found) {
     double hot[CLASSES] = {0}, other[CLASSES] = {0}, between = 0, all = 0, used = 0;
     for (size_t i = 0; i < found->count; i++)
-        if (found->items[i].hot) used += found->items[i].used * found->items[i].bytes;
+        if (found->items[i].hot) used += found->items[i].rate * found->items[i].bytes;
     for (size_t i = 0; i < found->count; i++) {
         const na_site_use_t *use = &found->items[i];
-        bool idle = use->looks >= NA_USE_LOOKS && use->used * found->hot < NA_USE_IDLE * used;
+        bool idle = use->looks >= NA_USE_LOOKS && use->rate * found->hot < NA_USE_IDLE * used;
         if (use->bytes > 0 && (use->hot || idle)) spread(use, use->hot ? hot : other);
     }
     for (uint32_t k = 0; k < CLASSES; k++) {
@@ -67,11 +67,12 @@ void na_uses_judge(na_uses_found_t *found) {
     for (size_t i = 0; i < found->count; i++) {
         na_site_use_t *use = &found->items[i];
         find_interval(use);
+        use->rate = use->window > 0 ? use->used / use->window : 0;
         found->looks += use->looks;
         found->bytes += use->bytes;
         bool may = use->may && use->bytes > 0 && use->cost <= NA_USE_COST;
         bool known = use->looks >= NA_USE_LOOKS;
-        use->hot = may && known && use->low >= NA_USE_LEAST;
+        use->hot = may && known && use->low >= NA_USE_LEAST * use->window;
         if (may && !known) found->unknown += use->bytes;
         if (!use->hot) continue;
         found->hot += use->bytes;
@@ -88,9 +89,10 @@ void na_uses_judge(na_uses_found_t *found) {
 
 /* ---- of a profile ---- */
 
-/* Of one site's windows: sums of weights, of their squares, and of those that saw a use. */
+/* Of one site's windows: sums of weights, of their squares, of those that saw a use, and of
+ * weighted lengths. */
 typedef struct looks {
-    double all, squares, used;
+    double all, squares, used, ns;
 } looks_t;
 
 /* Windows without a block, or with one of which nothing is recorded, say nothing of a site.
@@ -105,6 +107,7 @@ static void sum_windows(const na_access_t *access, const uint32_t *index, uint32
         looks_t *to = &of_site[index[o->site] - 1];
         to->all += w->inverse;
         to->squares += w->inverse * w->inverse;
+        to->ns += w->inverse * (double)w->watched_ns;
         if (w->hits != 0) to->used += w->inverse;
     }
 }
@@ -119,6 +122,7 @@ static void fill_sites(const na_sites_t *sites, const na_lives_found_t *lives, d
         if (looks->squares > 0) {
             use->looks = looks->all * looks->all / looks->squares;
             use->used = looks->used / looks->all;
+            use->window = looks->ns / looks->all * 1e-9;
         }
         double mean = sum->alloc_count > 0
                           ? (double)sum->alloc_bytes * scale / (double)sum->alloc_count

@@ -5,12 +5,14 @@
  * What counts is how much of a site's memory is used, not how often its most used word is: a search
  * tree is entered at its root each time, but it is the many lower nodes that miss the caches. The
  * windows of watchpoints say that. Each looks at one word, drawn with a known probability, for some
- * milliseconds. So the share of windows that saw a use, each weighted by the inverse of its word's
- * probability, estimates the share of the site's words that are used within such a time. Its
- * interval is Wilson's, for as many looks as the weighted ones are worth.
+ * tenths of a millisecond or some milliseconds. So the share of windows that saw a use, each
+ * weighted by the inverse of its word's probability, estimates the share of the site's words that
+ * are used within such a time; its interval is Wilson's, for as many looks as the weighted ones are
+ * worth. By the mean length of the windows that is how often a word is used, where uses that follow
+ * each other closely count as one.
  *
  * A site is hot if its blocks are small, live long, are of one thread, and the lower end of that
- * share is NA_USE_LEAST. Blocks of one heap may share lines, so what several threads allocate is
+ * rate is NA_USE_LEAST. Blocks of one heap may share lines, so what several threads allocate is
  * left alone. So are sites that call malloc often: a block of a heap costs more to allocate and to
  * free (docs/heaps.md).
  *
@@ -25,12 +27,12 @@
 
 #include "profiler/analyze/policy/life_verdicts.h"
 
-#define NA_USE_LEAST   0.02   /* share of the words, within a window */
+#define NA_USE_LEAST   10.0   /* uses of a word, a second of its threads' time */
 #define NA_USE_LOOKS   8.0    /* below that nothing is said of a site */
 #define NA_USE_SIZE    1024.0 /* the largest mean size: larger blocks have lines and pages alone */
 #define NA_USE_BYTES   (2.0 * 1024 * 1024) /* at the peak: a huge page */
 #define NA_USE_BETWEEN 0.2
-#define NA_USE_IDLE    0.25  /* of the share that hot sites have */
+#define NA_USE_IDLE    0.25  /* of the rate that hot sites have */
 #define NA_USE_COST    0.005 /* of the run */
 #define NA_USE_NS      25.0  /* that a heap's block costs more, malloc and free */
 
@@ -39,11 +41,13 @@ typedef struct na_site_use {
     double bytes;             /* of its blocks at the peak; 0: not small */
     double smallest, largest; /* of its blocks, bytes */
     double looks;             /* independent ones that its windows are worth */
-    double used;              /* share of its words; 0 without looks */
+    double used;              /* share of its words, within a window; 0 without looks */
+    double window;            /* seconds, the mean */
     double cost;              /* share of the run, if it were in a group */
     bool may;                 /* long-lived, and of one thread */
     /* Found. */
     double low, high; /* of `used`, 95 % */
+    double rate;      /* uses of a word, a second */
     bool hot;         /* in the group */
 } na_site_use_t;
 

@@ -99,7 +99,7 @@ static const char *no_group(const na_policy_profile_t *p, size_t i) {
     if (!use->may) return "several threads";
     if (use->cost > NA_USE_COST) return "too many calls";
     if (use->looks < NA_USE_LOOKS) return "too few looks";
-    if (use->low < NA_USE_LEAST) return "not surely used";
+    if (use->low < NA_USE_LEAST * use->window) return "not surely used";
     return p->uses.say == NA_USES_GROUP ? "" : why[p->uses.say];
 }
 
@@ -119,7 +119,8 @@ static void put_uses(const na_policy_profile_t *p) {
     const na_uses_found_t *uses = &p->uses;
     if (uses->items == NULL) return;
     printf("# Use: of the memory around blocks that are surely used, %.0f %% is of idle "
-           "ones. Small\n#   blocks at the peak; looks at their words, and which part saw a use:\n",
+           "ones. Small\n#   blocks at the peak; looks at their words, and how often a word is "
+           "used:\n",
            100 * uses->between);
     size_t at = next_use(uses, SIZE_MAX);
     for (unsigned shown = 0; shown < MOST_USES && at != SIZE_MAX; shown++) {
@@ -127,8 +128,8 @@ static void put_uses(const na_policy_profile_t *p) {
         const na_symbol_frame_t *leaf, *frame = na_view_site(&p->in, na_policy_site(p, at), &leaf);
         char label[NA_LABEL] = "?", bytes[NA_TEXT];
         if (frame != NULL) na_view_frame_label(frame, label);
-        printf("#   %10s %6.0f %5.1f %%  %-20s ", na_text_bytes(bytes, use->bytes), use->looks,
-               100 * use->used, use->hot ? "in the group" : no_group(p, at));
+        printf("#   %10s %6.0f %7.1f /s  %-20s ", na_text_bytes(bytes, use->bytes), use->looks,
+               use->rate, use->hot ? "in the group" : no_group(p, at));
         na_text_put(stdout, label);
         putchar('\n');
         at = next_use(uses, at);
