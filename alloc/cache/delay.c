@@ -27,6 +27,12 @@ na_delay_t *na_delay_make(na_tcache_t *tcache) {
     return delay;
 }
 
+void na_delay_open(const na_delayed_t *delayed) {
+    if (delayed->tag == NA_TAG_NONE && (na_harden > 1 || delayed->bytes >= NA_DELAY_SEALED))
+        (void)na_os_commit((void *)na_align_down((uintptr_t)delayed->block, na_os_page),
+                           na_os_page);
+}
+
 bool na_delay_is_sound(const na_delayed_t *delayed) {
     if (delayed->tag == NA_TAG_NONE) return true;
     if (NA_LIKELY(na_link_waits(delayed->block)) &&
@@ -61,10 +67,8 @@ NA_COLD void na_delay_flush_all(na_tcache_t *tcache) {
     if (delay == NULL) return;
     for (na_delayed_t delayed; (delayed = take(delay, 0)).block != NULL;) {
         if (!na_delay_is_sound(&delayed)) continue;
-        /* Who defers writes to the block; a large one may be sealed. */
-        if (na_harden > 1 && delayed.tag == NA_TAG_NONE)
-            (void)na_os_commit((void *)na_align_down((uintptr_t)delayed.block, na_os_page),
-                               na_os_page);
+        /* Who defers writes to the block. */
+        na_delay_open(&delayed);
         na_defer_free(delayed.block);
     }
 }

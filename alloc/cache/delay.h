@@ -10,6 +10,10 @@
  * each may hold no more than its share of NA_DELAY_ALL, and a newest block that is larger than the
  * share does not wait. A queue learns of its share when it has no room.
  *
+ * Of large blocks of NA_DELAY_SEALED or more the first page cannot be read or written while they
+ * wait (at level 1; it is opened again when they go on), or all of the block (at level 2, where it
+ * is a mapping of its own, which is unmapped).
+ *
  * What waits has ended in all other ways: it is not live (pagemap/live.h), its record has ended.
  * Only what free does behind that is to come: malloc/hardened.c.
  *
@@ -31,6 +35,9 @@
 #define NA_DELAY_BLOCKS2 1024u
 #define NA_DELAY_BYTES2  (16u << 20)
 #define NA_DELAY_MOST    ((size_t)8 << 20) /* of one block: larger ones do not wait */
+/* Level 1: two system calls for each such block, in a place where a dangling pointer is likely to
+ * lead. To seal all of the block would take ten times as long. */
+#define NA_DELAY_SEALED ((size_t)1 << 20)
 /* In the queues of all threads. */
 #define NA_DELAY_ALL  ((size_t)64 << 20)
 #define NA_DELAY_ALL2 ((size_t)128 << 20)
@@ -79,6 +86,10 @@ NA_INLINE bool na_delay_is_over(const na_delay_t *delay) {
 void na_delay_look(na_delay_t *delay);
 /* The oldest; block NULL: there is none but the newest. */
 na_delayed_t na_delay_take(na_delay_t *delay);
+
+/* A block that has waited can be read and written again: all of it at level 1, its first page at 2.
+ */
+void na_delay_open(const na_delayed_t *delayed);
 
 /* The block, which has waited, is as free left it; else that is reported, and it must not be used.
  */

@@ -215,6 +215,7 @@ NA_INLINE void go_on(na_tcache_t *tcache, na_delayed_t delayed) {
         return;
     }
     if (NA_UNLIKELY(bin->tag != delayed.tag) || NA_UNLIKELY(state->count >= state->hold)) {
+        if (na_harden == 1) na_delay_open(&delayed);
         na_free_late(tcache, delayed.block);
         return;
     }
@@ -267,6 +268,7 @@ static NA_NOINLINE void end_slowly(na_tcache_t *tcache, na_span_t *span, void *b
         return;
     }
     na_delayed_t delayed = {.block = block, .bytes = (uint32_t)bytes};
+    if (na_harden == 1 && cls == 0 && bytes >= NA_DELAY_SEALED) (void)na_os_seal(block, na_os_page);
     if (sealed) { /* what reads or writes it faults */
         (void)na_os_purge(block, bytes);
         (void)na_os_seal(block, bytes);

@@ -91,24 +91,24 @@ ROW("  by 8", under_8, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ---
 ROW("  by 16", under_16, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
     "**** **** ****")
 ROW("write after free, word 0", write_first_word, EVERY, "cn-- cn-- cc--", "cn-- cn-- cc--",
-    "nn-- nn-- nn--", "nnCC nnCC nnCC")
-ROW("  word 1", write_second_word, EVERY, "---- ---- ----", "---- ---- ----", "nn-- nn-- nn--",
+    "nn-C nn-C nn-C", "nnCC nnCC nnCC")
+ROW("  word 1", write_second_word, EVERY, "---- ---- ----", "---- ---- ----", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
-ROW("  word 3", write_later_word, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
+ROW("  word 3", write_later_word, EVERY, "---- ---- ----", "---- ---- ----", "---C ---C ---C",
     "nnCC nnCC nnCC")
-ROW("  all", write_all, EVERY, "cn-- cn-- cc--", "cn-- cn-- cc--", "nn-- nn-- nn--",
+ROW("  all", write_all, EVERY, "cn-- cn-- cc--", "cn-- cn-- cc--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
-ROW("  zeros", write_zeros, EVERY, "c--- c--- cc--", "c--- c--- cc--", "nn-- nn-- nn--",
+ROW("  zeros", write_zeros, EVERY, "c--- c--- cc--", "c--- c--- cc--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
-ROW("read after free", read_freed, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
+ROW("read after free", read_freed, EVERY, "---- ---- ----", "---- ---- ----", "---C ---C ---C",
     "--CC --CC --CC")
-ROW("link to static", link_to_static, EVERY, "!!-- !!-- !!--", "CC-- CC-- CC--", "nn-- nn-- nn--",
+ROW("link to static", link_to_static, EVERY, "!!-- !!-- !!--", "CC-- CC-- CC--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
-ROW("  to a live block", link_to_live, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-- nn-- nn--",
+ROW("  to a live block", link_to_live, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
-ROW("  to no block", link_unaligned, EVERY, "CC-- CC-- CC--", "CC-- CC-- CC--", "nn-- nn-- nn--",
+ROW("  to no block", link_unaligned, EVERY, "CC-- CC-- CC--", "CC-- CC-- CC--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
-ROW("  to itself", link_to_itself, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-- nn-- nn--",
+ROW("  to itself", link_to_itself, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
 ROW("reuse at once", reuse_at_once, EVERY, "!!!! !!!! !!!-", "!!!! !!!! !!!!", "---- ---- ----",
     "---- ---- ----")
