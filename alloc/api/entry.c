@@ -221,10 +221,31 @@ NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, si
     return fresh;
 }
 
+/* Bytes behind the end of a large block that has shrunk, which are filled and checked. */
+#define NA_SHRUNK_MOST ((size_t)64 << 10)
+
+/* NUMALLOC_HARDEN=2: a block moves where it can, so that what still points to it dangles. But what
+ * would shrink in place without hardening does so here: programs count on that. */
+static NA_COLD void *shrink_hardened(na_span_t *span, void *block, size_t size) {
+    size_t asked = usable(span, block);
+    size_t have = span->cls != 0 ? na_classes[na_class_in(span, block)].size : na_span_bytes(span);
+    bool stays = span->cls != 0 ? fits_in_place(have, size)
+                                : size > NA_SMALL_MAX && asked - size <= NA_SHRUNK_MOST;
+    if (size > asked || !stays) return NULL;
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) return NULL;
+    na_slack_check(span, block);
+    if (span->cls == 0) span->requested = size;
+    na_record_resize(&tcache->track, span, block, block, have, size, have);
+    na_slack_fill(span, block, size);
+    na_tcache_leave(tcache);
+    return block;
+}
+
 static void *resize(na_span_t *span, void *block, size_t size, na_entry_t entry) {
-    void *same = NULL;
-    if (NA_LIKELY(na_harden < 2)) /* else it always moves */
-        same = span->cls != 0 ? resize_small(span, block, size) : resize_large(span, size);
+    void *same = NA_UNLIKELY(na_harden > 1) ? shrink_hardened(span, block, size)
+                 : span->cls != 0           ? resize_small(span, block, size)
+                                            : resize_large(span, size);
     return same != NULL ? same : resize_by_copy(span, block, size, entry);
 }
 
@@ -257,13 +278,15 @@ static NA_NOINLINE void *resize_recorded(na_span_t *span, void *block, size_t si
     return resized;
 }
 
-/* A guarded block always moves: what still points to where it was is found. */
+/* A guarded block moves, so that what still points to where it was is found; but not where another
+ * one would shrink in place, which programs count on. Then it keeps its size. */
 static NA_COLD void *resize_guarded(void *block, size_t size) {
     size_t have = na_guard->size(block);
     if (have == SIZE_MAX) {
         na_guard->not_live(block);
         return NULL;
     }
+    if (size <= have && (size > NA_SMALL_MAX || fits_in_place(have, size))) return block;
     void *fresh = na_alloc(size, NA_ENTRY_REALLOC);
     if (fresh == NULL) return NULL;
     memcpy(fresh, block, have < size ? have : size);
