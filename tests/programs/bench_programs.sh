@@ -137,3 +137,17 @@ for words in "--rounds 0" "--inputs /nonexistent" "--library /nonexistent" "--mo
     fi
 done
 say "within.py: $works, under two modes in turn"
+
+# Programs of others.
+"$programs/others.py" "$work/others" --bench "$bench" --only sort,tsort --allocators "glibc,mine=$lib" --rounds 1 \
+    --control off >"$work/out" 2>"$work/err" || fail "others.py fails: $(tail -n 1 "$work/err")"
+has -E '^tsort  .* MiB ' "$work/out" || fail "others.py has no figures of tsort: $(cat "$work/out")"
+for words in "" "--rounds 1" "$work/others --only nothing" "$work/others --bench /nonexistent" "/dev/null/inputs --only sort"; do
+    rc=0
+    # shellcheck disable=SC2086
+    "$programs/others.py" $words >"$work/out" 2>"$work/err" || rc=$?
+    if [ "$rc" != 2 ] || [ "$(wc -l <"$work/err")" != 1 ]; then
+        fail "others.py: status $rc for '$words': $(cat "$work/err")"
+    fi
+done
+say "others.py: two programs under two allocators"
