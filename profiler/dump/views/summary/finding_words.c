@@ -217,15 +217,25 @@ static bool find_main_place(const na_view_input_t *in, const na_found_t *f, na_f
     return most > 0 && name_site(in, finding->site, place, size);
 }
 
+#define KEEPERS 16u /* sites that are looked at */
+#define NAMED   3u  /* places that are named */
+
 /* The sites whose blocks keep most, the first ones. */
 typedef struct keepers {
-    na_nprof_span_site_t most[3];
+    na_nprof_span_site_t most[KEEPERS];
 } keepers_t;
+
+/* Those of them with one name: a reader cannot tell them apart. */
+typedef struct keeper {
+    char label[NA_LABEL];
+    uint32_t sites;
+    double kept, blocks;
+} keeper_t;
 
 static void add_keeper(void *arg, const na_nprof_span_site_t *s) {
     keepers_t *keepers = arg;
     na_nprof_span_site_t site = *s;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < KEEPERS; i++) {
         if (site.sparse_kept <= keepers->most[i].sparse_kept) continue;
         na_nprof_span_site_t less = keepers->most[i];
         keepers->most[i] = site;
@@ -233,22 +243,43 @@ static void add_keeper(void *arg, const na_nprof_span_site_t *s) {
     }
 }
 
+/* The one of that name, or a new one behind the others; NULL: it has no name. */
+static keeper_t *keeper_of(const na_view_input_t *in, uint32_t site, keeper_t *all, size_t *count) {
+    keeper_t *fresh = &all[*count];
+    if (!name_site(in, site, fresh->label, sizeof fresh->label)) return NULL;
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp(all[i].label, fresh->label) == 0) return &all[i];
+    ++*count;
+    return fresh;
+}
+
 static bool find_keepers(const na_view_input_t *in, na_finding_t *finding, char *place,
                          size_t size) {
     keepers_t keepers = {0};
+    keeper_t named[KEEPERS] = {{{0}, 0, 0, 0}};
+    size_t count = 0, used = 0;
     na_reader_span_sites(in->reader, add_keeper, &keepers);
-    size_t used = 0;
-    for (size_t i = 0; i < 3; i++) {
-        const na_nprof_span_site_t *s = &keepers.most[i];
-        char label[NA_LABEL], a[NA_TEXT], b[NA_TEXT];
-        if (s->sparse_kept == 0 || !name_site(in, s->site, label, sizeof label)) break;
-        if (used == 0) finding->site = s->site;
-        int length =
-            snprintf(place + used, size - used, "%s%s  %s by %s block%s", used == 0 ? "" : "; ",
-                     label, na_text_bytes(a, (double)s->sparse_kept),
-                     na_text_count(b, (double)s->sparse_blocks), s->sparse_blocks == 1 ? "" : "s");
+    for (size_t i = 0; i < KEEPERS && keepers.most[i].sparse_kept != 0; i++) {
+        keeper_t *keeper = keeper_of(in, keepers.most[i].site, named, &count);
+        if (keeper == NULL) continue;
+        if (finding->site == 0) finding->site = keepers.most[i].site;
+        keeper->sites++;
+        keeper->kept += (double)keepers.most[i].sparse_kept;
+        keeper->blocks += (double)keepers.most[i].sparse_blocks;
+    }
+    for (size_t n = 0; n < NAMED; n++) {
+        keeper_t *most = &named[0];
+        for (size_t i = 1; i < count; i++)
+            if (named[i].kept > most->kept) most = &named[i];
+        if (!(most->kept > 0)) break;
+        char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT] = "";
+        if (most->sites > 1) snprintf(c, sizeof c, " in %u places", most->sites);
+        int length = snprintf(place + used, size - used, "%s%s%s  %s by %s block%s",
+                              used == 0 ? "" : "; ", most->label, c, na_text_bytes(a, most->kept),
+                              na_text_count(b, most->blocks), most->blocks > 1 ? "s" : "");
         if (length < 0 || (size_t)length >= size - used) break;
         used += (size_t)length;
+        most->kept = 0;
     }
     return used != 0;
 }
