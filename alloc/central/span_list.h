@@ -53,7 +53,8 @@ typedef struct na_span_kind {
  *
  * What is carved is in the order of addresses. A program mostly reads in the order in which it
  * allocated, and processors fetch ahead upwards: vvp, a simulator that keeps 20,000 blocks of 2.7
- * KiB, takes a tenth less time than when each page of a call came before the one below it. */
+ * KiB, took 1.11 times as long when each page of a call came before the one below it
+ * (bench/programs/others.py --only vvp). */
 void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t want, bool may_grow,
                         uint32_t *got);
 

@@ -5,16 +5,11 @@
 
 #define Z 1.959963985 /* of 95 % */
 
-typedef struct bounds {
-    double low, high;
-} bounds_t;
-
-/* Wilson's score interval. */
-static bounds_t score(double share, double n) {
+na_bounds_t na_score_interval(double share, double n) {
     double middle = share + Z * Z / (2 * n);
     double half = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n));
     double all = 1 + Z * Z / n;
-    return (bounds_t){fmax(0, (middle - half) / all), fmin(1, (middle + half) / all)};
+    return (na_bounds_t){fmax(0, (middle - half) / all), fmin(1, (middle + half) / all)};
 }
 
 static double norm(double a, double b) {
@@ -27,7 +22,8 @@ na_change_t na_change_of_shares(double before, double before_count, double after
     if (!(before_count > 0)) c.before = NAN;
     if (!(after_count > 0)) c.after = NAN;
     if (isnan(c.before) || isnan(c.after)) return c;
-    bounds_t x = score(before, before_count), y = score(after, after_count);
+    na_bounds_t x = na_score_interval(before, before_count),
+                y = na_score_interval(after, after_count);
     c.low = after - before - norm(after - y.low, x.high - before);
     c.high = after - before + norm(y.high - after, before - x.low);
     return c;

@@ -14,6 +14,13 @@ typedef struct na_change {
     double low, high; /* of after - before */
 } na_change_t;
 
+typedef struct na_bounds {
+    double low, high;
+} na_bounds_t;
+
+/* Wilson's score interval, 95 %, of a share of `n` independent looks; n > 0. */
+na_bounds_t na_score_interval(double share, double n);
+
 /* Of shares of so many independent looks or samples each: the interval of the difference by R.
  * Newcombe's method 10 (1998), from Wilson's score intervals of both. It holds for few looks, too,
  * and where a share is 0 or 1. */

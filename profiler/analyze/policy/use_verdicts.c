@@ -4,22 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "profiler/analyze/policy/rule_change.h"
 #include "profiler/format/reader/access.h"
 
 /* ---- verdicts ---- */
-
-/* Wilson's score interval, 95 %. */
-static void find_interval(na_site_use_t *use) {
-    const double z = 1.96;
-    double n = use->looks, share = use->used;
-    use->low = 0;
-    use->high = 1;
-    if (!(n > 0)) return;
-    double middle = share + z * z / (2 * n);
-    double half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n));
-    use->low = fmax(0, (middle - half) / (1 + z * z / n));
-    use->high = fmin(1, (middle + half) / (1 + z * z / n));
-}
 
 /* The classes that sizes are rounded up to (alloc/central/sizeclass.c): by 16 bytes up to 256, then
  * eight for each doubling. */
@@ -66,7 +54,10 @@ void na_uses_judge(na_uses_found_t *found) {
     *found = (na_uses_found_t){.items = found->items, .count = found->count};
     for (size_t i = 0; i < found->count; i++) {
         na_site_use_t *use = &found->items[i];
-        find_interval(use);
+        na_bounds_t of_used = {0, 1};
+        if (use->looks > 0) of_used = na_score_interval(use->used, use->looks);
+        use->low = of_used.low;
+        use->high = of_used.high;
         use->rate = use->window > 0 ? use->used / use->window : 0;
         found->looks += use->looks;
         found->bytes += use->bytes;

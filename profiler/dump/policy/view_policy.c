@@ -488,7 +488,8 @@ const na_view_t na_view_row_policy = {
     .words = "FILE...",
     .help = "rules for the allocator, for NUMALLOC_POLICY",
     .more = "With accesses: where blocks should lie, and which should have cache lines of their "
-            "own.\nWithout: which live long, and what grows by realloc.\n"
+            "own;\nby watchpoints, which small blocks are used.\nWithout: which live long, and "
+            "what grows by realloc.\n"
             "--near SIZE: what should lie in near memory, and what in far memory (CXL).\n"
             "--check POLICY [PROGRAM | PROFILE...] says what of a policy can be obeyed.\n"
             "--compare [POLICY] BEFORE AFTER says of each rule keep, drop or unclear.\n"

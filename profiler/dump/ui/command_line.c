@@ -172,7 +172,7 @@ static const struct row {
      "rules of this kind: place, lines, life, reserve or group"},
     {"min-gain", OPT_MIN_GAIN, NA_TAKES_POLICY, "PERCENT",
      "what a rule must gain at least, default 1: of all accesses (place), of the\n"
-     "run (lines, reserve), of the process's memory (life)"},
+     "run (lines, reserve), of the process's memory (life, group)"},
     {"near", OPT_NEAR, NA_TAKES_POLICY, "SIZE",
      "rules for near and far memory: the blocks with most accesses per byte get\n"
      "place=near up to this many bytes (500M, 2G), or this share of the heap's peak\n"
