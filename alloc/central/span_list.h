@@ -52,7 +52,7 @@ typedef struct na_span_kind {
  * when the system refuses more; NULL: nothing to be had. O(1) a span, plus the blocks carved.
  *
  * What is carved is in the order of addresses. A program mostly reads in the order in which it
- * allocated, and processors fetch ahead upwards: vvp, a simulator that keeps 20,000 blocks of 2.7
+ * allocated, and processors fetch ahead upwards: vvp, a simulator that keeps 12,000 blocks of 2.7
  * KiB, took 1.11 times as long when each page of a call came before the one below it
  * (bench/programs/others.py --only vvp). */
 void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t want, bool may_grow,
