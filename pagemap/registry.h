@@ -33,6 +33,10 @@ NA_INLINE bool na_every_is_recorded(void) {
 }
 /* Counts profiles begun and ended, from 1: a word or a span of another session means nothing. */
 extern NA_NEAR _Atomic(uint32_t) na_session;
+/* na_session, from when each thread's next slow path is sure to find that it has begun
+ * (thread/switch.c); until then an earlier one. Spans are born in it: before that a thread may hand
+ * out their blocks on credit, unrecorded, though every event is wanted already. */
+extern _Atomic(uint32_t) na_noticed_session;
 
 /* Who looks at a record of a block that lives, ends or begins just now reads words[0], then
  * words[1]. The latter says of which life the record is, and is written last when it begins

@@ -8,7 +8,7 @@
 #include "pagemap/pagemap.h"
 
 _Atomic(uint8_t) na_every_event;
-_Atomic(uint32_t) na_session = 1;
+_Atomic(uint32_t) na_session = 1, na_noticed_session = 1;
 
 static na_lock_t spans_lock; /* guards `unused` and the lists of arrays */
 static na_span_t *unused_spans;

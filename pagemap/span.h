@@ -77,8 +77,7 @@ typedef struct na_span {
     /* A small span that was opened to all classes (alloc/central/mixed.h). `cls` and what follows
      * from it stay true of blocks from before. */
     _Atomic(bool) mixed;
-    uint32_t
-        born; /* recording session (alloc/track/recording.h) that it was made in with records */
+    uint32_t born; /* recording session (na_noticed_session) that it was made in with records */
     /* One a block where a profile or strict checking wanted them, else NULL; kept until the span
      * goes. Set once, by whoever holds a block of the span. */
     _Atomic(na_record_t *) records;

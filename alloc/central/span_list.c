@@ -108,7 +108,7 @@ static na_span_t *grow(na_span_list_t *spans, na_span_kind_t kind) {
     span->sampled = kind.sampled;
     bool slow = kind.sampled || na_every_event;
     bool recorded = kind.sampled || na_every_is_recorded();
-    if (recorded) span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
+    if (recorded) span->born = atomic_load_explicit(&na_noticed_session, memory_order_acquire);
     bool room = !recorded || NA_LIKELY(!na_pressure_is_exhausted()) ||
                 na_pressure_may_add(span->capacity * sizeof(na_record_t));
     if (!room || (recorded && !na_span_add_records(span)) ||

@@ -69,7 +69,7 @@ static na_span_t *make_emergency_span(unsigned cls, unsigned node) {
     span->cls = (uint8_t)cls;
     span->owner = NA_OWNER_NONE;
     span->node = span->home = (uint8_t)node;
-    span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
+    span->born = atomic_load_explicit(&na_noticed_session, memory_order_acquire);
     atomic_store_explicit(&span->emergency, cls * CLASS_ONE + TAKEN_ONE, memory_order_release);
     if ((na_every_is_recorded() && !na_span_add_records(span)) ||
         !na_pagemap_enter(span, NA_TAG_SLOW)) {

@@ -22,6 +22,11 @@ static void raise_alarm(void) {
     atomic_fetch_add(&na_alarm, NA_ALARM_RAISE);
 }
 
+/* After the alarm that tells of it. */
+static void open_session(void) {
+    atomic_store(&na_noticed_session, na_session);
+}
+
 /* --- waiting for threads to leave --- */
 
 typedef struct leaving {
@@ -75,6 +80,7 @@ void na_switch_on(const na_hooks_t *hooks, bool every_event) {
     atomic_store_explicit(&na_hooks, hooks, memory_order_release);
     set_every_event(every_event);
     raise_alarm();
+    open_session();
 }
 
 bool na_switch_off(const na_tcache_t *self) {
@@ -84,6 +90,7 @@ bool na_switch_off(const na_tcache_t *self) {
     raise_alarm();
     bool all = all_left(self);
     atomic_fetch_add(&na_session, 1);
+    open_session(); /* of strict checking, which goes on */
     na_record_let_quicken(all && !na_record_all && na_harden == 0);
     return all;
 }
@@ -168,4 +175,5 @@ void na_switch_new_process(void) {
     if (tcache != &na_tcache_empty && tcache != &na_tcache_gone)
         na_section_join(&tcache->track, session);
     raise_alarm();
+    open_session();
 }

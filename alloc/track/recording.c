@@ -42,9 +42,9 @@ na_record_t *na_record_of(const na_span_t *span, const void *block) {
     return &records[na_block_index(&na_classes[span->cls], (uintptr_t)block - span->start)];
 }
 
-/* Every block that the program has of this span has a record that says so. (Once
- * na_every_is_recorded() is false again, blocks are handed out without, before the session's number
- * changes.) */
+/* Every block that the program has of this span has a record that says so: it was made when all
+ * threads had noticed the session, or were about to. (Once na_every_is_recorded() is false again,
+ * blocks are handed out without, before the session's number changes.) */
 static bool is_complete(const na_span_t *span) {
     return na_strict || span->sampled || span->cls == 0 ||
            (na_every_is_recorded() &&
