@@ -2,15 +2,9 @@
  * two: one of them is single-stepped, and between two of its instructions the other does all that
  * it has to do. Nothing that was handed out unseen may pass for freed afterwards: the library would
  * end its program for a double free. */
-#if defined(__x86_64__)
 #include <criterion/criterion.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
@@ -20,6 +14,7 @@
 #include "alloc/track/hooks.h"
 #include "numalloc/numalloc.h"
 #include "tests/support/fill.h"
+#include "tests/support/steps.h"
 
 /* --- a profile that looks at nothing --- */
 
@@ -51,86 +46,6 @@ static void prepare(void) {
     cr_assert(na_switch_prepare(own()));
     na_profile_epoch = na_profile_epoch % NA_EPOCH_LAST + 1;
     na_traced_choose(&table);
-}
-
-/* --- single steps --- */
-
-/* What is to be done before which instruction of the stepped thread; in this order, a last one
- * without `act`. */
-typedef struct stop {
-    uint64_t at;
-    void (*act)(void);
-} stop_t;
-static const stop_t *next_stop;
-static uint64_t stepped;
-
-#define TRAP_FLAG 0x100
-
-static void on_step(int signal, siginfo_t *info, void *context) {
-    (void)signal, (void)info;
-    for (; next_stop->act != NULL && next_stop->at == stepped; next_stop++)
-        next_stop->act();
-    stepped++;
-    if (next_stop->act == NULL) /* the rest at full speed */
-        ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
-}
-
-static void catch_steps(void) {
-    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
-    cr_assert_eq(sigaction(SIGTRAP, &action, NULL), 0);
-}
-
-/* The instructions that were stepped through. */
-static uint64_t step_through(void (*act)(void), const stop_t *stops) {
-    next_stop = stops;
-    stepped = 0;
-    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
-    act();
-    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
-    return stepped;
-}
-
-static void do_nothing(void) {}
-
-static uint64_t steps_of(void (*act)(void)) {
-    static const stop_t never[] = {{UINT64_MAX, do_nothing}, {0, NULL}};
-    return step_through(act, never);
-}
-
-/* --- the other thread, which does one thing at a time and is waited for --- */
-
-static void (*_Atomic wanted)(void);
-static _Atomic(bool) over;
-
-static void *serve(void *unused) {
-    (void)unused;
-    while (!atomic_load(&over)) {
-        void (*act)(void) = atomic_load(&wanted);
-        if (act == NULL) {
-            sched_yield();
-            continue;
-        }
-        act();
-        atomic_store(&wanted, NULL);
-    }
-    return NULL;
-}
-
-static void let_other(void (*act)(void)) {
-    atomic_store(&wanted, act);
-    while (atomic_load(&wanted) != NULL)
-        sched_yield();
-}
-
-static pthread_t begin_other(void) {
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
-    return thread;
-}
-
-static void end_other(pthread_t thread) {
-    atomic_store(&over, true);
-    pthread_join(thread, NULL);
 }
 
 /* --- what the allocating thread does --- */
@@ -180,29 +95,29 @@ static void switch_off(void) {
 }
 
 static void other_takes(void) {
-    let_other(take_some);
+    steps_let_other(take_some);
 }
 
 Test(switch_steps, a_thread_allocates_at_every_instruction_of_the_switch) {
     na_init();
-    catch_steps();
-    pthread_t thread = begin_other();
+    cr_assert(steps_catch());
+    pthread_t thread = steps_begin_other();
     prepare();
     uint64_t on = steps_of(switch_on), off = steps_of(switch_off);
     cr_assert(on > 10 && off > 10, "%lu %lu", on, off);
     for (uint64_t at = 0; at < on || at < off; at++) {
-        const stop_t in_on[] = {{at % on, other_takes}, {0, NULL}},
-                     in_off[] = {{at % off, other_takes}, {0, NULL}};
-        let_other(settle);
+        const steps_stop_t in_on[] = {{at % on, other_takes}, {0, NULL}},
+                           in_off[] = {{at % off, other_takes}, {0, NULL}};
+        steps_have_other(settle);
         prepare();
-        step_through(switch_on, in_on);
-        let_other(drop_all);
-        let_other(take_some);
+        steps_through(switch_on, in_on);
+        steps_have_other(drop_all);
+        steps_have_other(take_some);
         own(); /* notices */
-        step_through(switch_off, in_off);
-        let_other(drop_all);
+        steps_through(switch_off, in_off);
+        steps_have_other(drop_all);
     }
-    end_other(thread);
+    steps_end_other(thread);
 }
 
 static const na_track_t *stepped_track;
@@ -219,36 +134,35 @@ static void end_unless_inside(void) {
 }
 
 static void other_begins(void) {
-    let_other(begin_unless_inside);
+    steps_let_other(begin_unless_inside);
 }
 
 static void other_ends(void) {
-    let_other(end_unless_inside);
+    steps_let_other(end_unless_inside);
 }
 
 Test(switch_steps, a_profile_begins_and_ends_at_instructions_of_an_allocation) {
     enum { ROUNDS = 500 };
     na_init();
-    catch_steps();
+    cr_assert(steps_catch());
     stepped_track = &own()->track;
-    pthread_t thread = begin_other();
+    pthread_t thread = steps_begin_other();
     uint64_t random = 5;
     for (unsigned round = 0; round < ROUNDS; round++) {
         settle();
         take((unsigned)fill_random(&random) % 100);
         uint64_t first = fill_random(&random) % 600, second = first + fill_random(&random) % 64;
         bool runs = round % 2 != 0;
-        if (runs) let_other(begin_unless_inside);
-        const stop_t stops[] = {{first, runs ? other_ends : other_begins},
-                                {second, runs ? other_begins : other_ends},
-                                {second + 1, runs ? do_nothing : other_begins},
-                                {0, NULL}};
-        step_through(take_few, stops);
+        if (runs) steps_have_other(begin_unless_inside);
+        const steps_stop_t stops[] = {{first, runs ? other_ends : other_begins},
+                                      {second, runs ? other_begins : other_ends},
+                                      {second + 1, runs ? steps_nothing : other_begins},
+                                      {0, NULL}};
+        steps_through(take_few, stops);
         drop_all();
         take_some();
-        let_other(end_unless_inside);
+        steps_have_other(end_unless_inside);
     }
     drop_all();
-    end_other(thread);
+    steps_end_other(thread);
 }
-#endif
