@@ -7,8 +7,7 @@
 #include "alloc/sys/reserve.h"
 
 NA_SPARSE na_pagemap_t na_pagemap;
-NA_SPARSE uint32_t na_tag_home_leaves[NA_TAG_HOME_PAGES];
-na_tag_home_t na_tag_home;
+na_tag_home_t na_tag_home = {.start = NA_TAG_NO_HOME};
 
 enum { PAGE_SHIFT = NA_SPAN_PAGE_SHIFT, HUGE_SHIFT = 21, PAGE_MOST = 64 * 1024 };
 #define PAGE_BYTES      ((uintptr_t)1 << PAGE_SHIFT)
@@ -33,21 +32,17 @@ static void leave_out(uintptr_t start, uintptr_t end) {
 }
 
 static void leave_out_of_core_files(void) {
-    uintptr_t maps = (uintptr_t)&na_pagemap, home = (uintptr_t)na_tag_home_leaves;
-    if (na_rarely_written != NULL && _end != NULL && (uintptr_t)na_rarely_written <= maps &&
-        (uintptr_t)na_rarely_written <= home) {
+    uintptr_t maps = (uintptr_t)&na_pagemap;
+    if (na_rarely_written != NULL && _end != NULL && (uintptr_t)na_rarely_written <= maps)
         leave_out((uintptr_t)na_rarely_written, (uintptr_t)_end);
-        return;
-    }
-    leave_out(maps, maps + sizeof na_pagemap);
-    leave_out(home, home + sizeof na_tag_home_leaves);
+    else
+        leave_out(maps, maps + sizeof na_pagemap);
 }
 
 void na_pagemap_init(void) {
     NA_FIRST static _Atomic(bool) done;
     if (atomic_load_explicit(&done, memory_order_relaxed)) return;
     keep_small(&na_pagemap, sizeof na_pagemap);
-    keep_small(na_tag_home_leaves, sizeof na_tag_home_leaves);
     leave_out_of_core_files();
     atomic_store_explicit(&done, true, memory_order_relaxed);
 }
@@ -72,22 +67,27 @@ static void *leaf_of(intptr_t *root_entry, intptr_t base, size_t size) {
 
 /* The first leaf of tags that is wanted, and those below it, become the home leaves, by whoever
  * comes first. Where another thread has just mapped one of them, there are none: what the root has
- * of static leaves then serves as any. */
+ * of these then serves as any. (Nor are there if there is no memory.) */
 static void take_home_leaves(uintptr_t address) {
     static _Atomic(bool) taken;
     if (NA_LIKELY(atomic_load_explicit(&taken, memory_order_relaxed)) ||
         atomic_exchange_explicit(&taken, true, memory_order_acq_rel))
         return;
+    const size_t bytes = NA_TAG_HOME_PAGES * sizeof(uint32_t);
+    uint32_t *tags = na_os_map(bytes);
+    if (tags == NULL) return;
+    na_os_dump(tags, bytes, false);
     uintptr_t window = address >> NA_TAG_LEAF_SHIFT;
     window = window < NA_TAG_HOME_LEAVES ? 0 : window - NA_TAG_HOME_LEAVES + 1;
     for (unsigned i = 0; i < NA_TAG_HOME_LEAVES; i++) {
         _Atomic(intptr_t) *entry = (_Atomic(intptr_t) *)&na_pagemap.tags[window + i];
-        intptr_t none = 0, leaf = (intptr_t)&na_tag_home_leaves[i * NA_TAG_LEAF_PAGES];
+        intptr_t none = 0, leaf = (intptr_t)&tags[i * NA_TAG_LEAF_PAGES];
         if (!atomic_compare_exchange_strong_explicit(entry, &none, leaf - (intptr_t)&na_pagemap,
                                                      memory_order_acq_rel, memory_order_acquire))
             return;
     }
-    __atomic_store_n(&na_tag_home.start, window << NA_TAG_LEAF_SHIFT, __ATOMIC_RELAXED);
+    __atomic_store_n(&na_tag_home.tags, tags, __ATOMIC_RELEASE);
+    __atomic_store_n(&na_tag_home.start, window << NA_TAG_LEAF_SHIFT, __ATOMIC_RELEASE);
 }
 
 static na_tag_leaf_t *tag_leaf(uintptr_t address) {

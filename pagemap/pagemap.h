@@ -5,8 +5,10 @@
  * of an address gives the index; span leaves serve 512 MiB (514 KiB), so that a process whose
  * memory is locked or counted pays for little. Leaves are mapped when a span is first entered there
  * and never unmapped; most of a leaf is never touched. The first tag leaf that is wanted and those
- * of the 12 GiB below, where the system maps next, are static ones, side by side: the home leaves.
- * Most blocks of most processes are there, and free finds their tags without a load of a root.
+ * of the 12 GiB below, where the system maps next, lie side by side: the home leaves. Most blocks
+ * of most processes are there, and free finds their tags without a load of a root. (They are no
+ * static table, since garbage collectors look through all of a library's variables: Boehm's takes
+ * its pace from how many there are.)
  *
  *   tag    {bin offset : 16 (low), owner : 16}   what free needs, in one load
  *          bin offset   of the class's bin in a thread cache (small.h); 0: take the slow path (the
@@ -60,12 +62,13 @@ extern na_pagemap_t na_pagemap;
 
 #define NA_TAG_HOME_LEAVES 4u
 #define NA_TAG_HOME_PAGES  (NA_TAG_HOME_LEAVES * NA_TAG_LEAF_PAGES)
-extern uint32_t na_tag_home_leaves[NA_TAG_HOME_PAGES];
-/* Where they begin. 0 until the first is wanted, and there it is right, too: nothing was entered.
- * (If ever something is, its tags are only seen through the root, and the slow path finds it.)
- * Every free reads this: it is alone on its cache line. */
+/* `start`: the first address that they are for; until the first is wanted, one where nothing is.
+ * `tags`: the leaves, stored before it. (Who frees a block has got it from who entered its span,
+ * and finds both.) Every free reads this: it is alone on its cache line. */
+#define NA_TAG_NO_HOME ((uintptr_t)1 << 62)
 typedef struct na_tag_home {
     _Alignas(NA_CACHE_LINE) uintptr_t start;
+    uint32_t *tags;
 } na_tag_home_t;
 extern NA_NEAR na_tag_home_t na_tag_home;
 
@@ -104,7 +107,7 @@ NA_INLINE uintptr_t na_home_page(uintptr_t address) {
     return (address - NA_ROOT_ENTRY(na_tag_home.start)) >> 13;
 }
 NA_INLINE uint32_t na_home_tag(uintptr_t page) {
-    return __atomic_load_n(&na_tag_home_leaves[page], __ATOMIC_RELAXED);
+    return __atomic_load_n(&NA_ROOT_ENTRY(na_tag_home.tags)[page], __ATOMIC_RELAXED);
 }
 
 /* The tag of the page; address: na_is_address. One root load, one leaf load. */
