@@ -8,7 +8,8 @@
  * without a record; and no more than that again of a thread that was inside a slow path just then.
  * A thread that uses one class passes a slow path at least every NA_CREDIT_MAX operations, and the
  * first one in any class ends it for all. Nothing that was missed is ever half there: a block that
- * was handed out unseen has no record of this profile, so its free is one of "before".
+ * was handed out unseen has no record of this profile, so its free is one of "before". (A span
+ * whose blocks all have records begins no sooner than the alarm is raised: na_noticed_session.)
  *
  * Turning off costs nothing at once: pages stay tagged slow until the first of their blocks is
  * freed (recording.c), then free is as fast as before.

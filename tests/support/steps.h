@@ -4,8 +4,8 @@
  * The stepped thread is any that calls steps_through: the trap flag makes the kernel send it
  * SIGTRAP after each instruction, and the handler acts where it was told to. What it does there it
  * lets the other thread do, since the stepped one may be inside the allocator. If the other has to
- * wait for a lock that the stepped one holds, it is left waiting after STEPS_PATIENCE_US, and goes
- * on when it can; steps_wait_other. */
+ * wait for a lock that the stepped one holds, the stepped one goes on after STEPS_PATIENCE_US, and
+ * the other does as soon as it has the lock. steps_wait_other waits for its end. */
 #ifndef NUMALLOC_TESTS_STEPS_H
 #define NUMALLOC_TESTS_STEPS_H
 
@@ -45,7 +45,7 @@ static inline bool steps_catch(void) {
     return sigaction(SIGTRAP, &action, NULL) == 0;
 }
 
-/* From here on, until steps_end or the last stop. Not in a function whose red zone is in use. */
+/* From here on, until steps_end or the last stop. (128: the red zone stays as it is.) */
 static inline __attribute__((always_inline)) void steps_begin(const steps_stop_t *stops) {
     steps_next = stops;
     steps_done = 0;
@@ -70,11 +70,9 @@ __attribute__((unused)) static uint64_t steps_through(void (*act)(void),
 
 static inline void steps_nothing(void) {}
 
-/* All of them. */
-__attribute__((unused)) static uint64_t steps_of(void (*act)(void)) {
-    static const steps_stop_t never[] = {{UINT64_MAX, steps_nothing}, {0, NULL}};
-    return steps_through(act, never);
-}
+/* Steps through all, and stops nowhere. */
+__attribute__((unused)) static const steps_stop_t steps_never[] = {{UINT64_MAX, steps_nothing},
+                                                                   {0, NULL}};
 
 /* --- the other thread, which does one thing at a time --- */
 

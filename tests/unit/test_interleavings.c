@@ -1,8 +1,9 @@
-/* test_interleavings.c - two threads at the same blocks, in every order that matters: one is
- * stepped through what it does, and between two of its instructions the other does all of its own
+/* test_interleavings.c - two threads at the same blocks. One is stepped through what it does, and
+ * between two of its instructions, drawn at random, the other does all of its own
  * (tests/support/steps.h). Afterwards no block has lost what was written to it, nothing was called
  * misuse, which would end the test, and nothing is missing: all memory comes home. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "alloc/api/api.h"
@@ -27,12 +28,19 @@ static stock_t mine, theirs; /* of the stepped thread, of the other */
 
 static _Atomic(uint64_t) numbers;
 
+static void number(block_t *b) {
+    b->at[0] = b->at[b->words - 1] = atomic_fetch_add(&numbers, 1) << 16 | (b->words & 0xffff);
+}
+
+static void put(stock_t *stock, void *at, size_t size) {
+    if (at == NULL || stock->count == MANY) abort();
+    block_t *b = &stock->blocks[stock->count++];
+    *b = (block_t){at, size / 8};
+    number(b);
+}
+
 static void take(stock_t *stock, size_t size) {
-    if (stock->count == MANY) return;
-    block_t b = {NA_FN(malloc)(size), size / 8};
-    if (b.at == NULL) abort();
-    b.at[0] = b.at[b.words - 1] = atomic_fetch_add(&numbers, 1) << 16 | (b.words & 0xffff);
-    stock->blocks[stock->count++] = b;
+    put(stock, NA_FN(malloc)(size), size);
 }
 
 static void check(const block_t *b) {
@@ -123,10 +131,9 @@ static unsigned any_below(unsigned most) {
 
 /* The steps that one round of it takes, at most. */
 static uint64_t measure(uint64_t (*step_through)(const steps_stop_t *stops)) {
-    static const steps_stop_t never[] = {{UINT64_MAX, steps_nothing}, {0, NULL}};
     uint64_t most = 0;
     for (unsigned round = 0; round < MEASURED; round++) {
-        uint64_t steps = step_through(never);
+        uint64_t steps = step_through(steps_never);
         if (steps > most) most = steps;
     }
     cr_assert_gt(most, 50);
@@ -219,6 +226,7 @@ static void both_take(void) {
 PLAY(one_trims_while_the_other_frees, both_take, both_drop, trim, drop_theirs)
 PLAY(one_frees_while_the_other_trims, both_take, both_drop, drop_mine, trim)
 PLAY(both_take_from_new_spans, trim, both_drop, i_take_few, they_take_small)
+
 /* --- large blocks --- */
 
 static void both_take_large(void) {
@@ -249,11 +257,11 @@ PLAY(one_frees_large_blocks_while_the_other_trims, both_take_large, both_drop, i
 /* realloc in place takes the pages behind the block, which the other wants as well. */
 static void i_grow(void) {
     block_t *b = &mine.blocks[mine.count - 1];
-    uint64_t number = b->at[0];
     b->at = NA_FN(realloc)(b->at, 3 * b->words * 8);
-    if (b->at == NULL || b->at[0] != number || b->at[b->words - 1] != number) abort();
+    if (b->at == NULL) abort();
+    check(b);
     b->words *= 3;
-    b->at[b->words - 1] = b->at[0] = (number & ~UINT64_C(0xffff)) | (b->words & 0xffff);
+    number(b);
 }
 
 PLAY(one_block_grows_while_the_other_takes, both_take_large, both_drop, i_grow,
@@ -299,10 +307,7 @@ static numalloc_heap_t *heap;
 static void heap_take(stock_t *stock, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         size_t size = small_sizes[i % 7];
-        block_t b = {numalloc_heap_malloc(heap, size), size / 8};
-        if (b.at == NULL) abort();
-        b.at[0] = b.at[b.words - 1] = atomic_fetch_add(&numbers, 1) << 16 | b.words;
-        stock->blocks[stock->count++] = b;
+        put(stock, numalloc_heap_malloc(heap, size), size);
     }
 }
 
