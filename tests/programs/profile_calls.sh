@@ -15,6 +15,7 @@ cc -std=gnu17 -O1 -fno-builtin -pthread "$test_source/profile_calls.c" -o "$work
 # Runs the program, and holds its profile against it. Status 3: what was drawn may have been interrupted.
 once() {
     local mode=$1 format
+    rm -f "$work/$mode.nprof" # the library would not write over it, but beside it
     NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/$mode.nprof" LD_PRELOAD="$lib" "$work/calls" \
         >"$work/$mode.own" || fail "profile_calls fails under NUMALLOC_PROFILE=$mode"
     for format in json csv; do
