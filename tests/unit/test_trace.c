@@ -16,6 +16,7 @@
 #include "profiler/format/reader/reader_priv.h"
 #include "profiler/format/trace_code.h"
 #include "profiler/record/state/record.h"
+#include "tests/support/sanitized.h"
 
 _Atomic(uint8_t) na_profile_epoch = 1;
 _Atomic(const na_hooks_t *) na_hooks;
@@ -221,6 +222,9 @@ static void give(const na_hooks_t *h, void **prof, na_record_t *record, uintptr_
                NULL);
 }
 
+/* Pairs of events; they are slow under the sanitizers. */
+enum { PAIRS = SANITIZED ? 100000 : 300000, THREAD_PAIRS = SANITIZED ? 5000 : 20000 };
+
 /* Allocates and frees blocks 1 to 100 in turn, `count` times; leaves block 1 live. */
 static void churn(const na_hooks_t *h, void **prof, unsigned count) {
     na_record_t record;
@@ -294,10 +298,10 @@ Test(trace, packs_in_the_background) {
     const na_hooks_t *h = start((na_profile_config_t){.trace_buffer = 64 << 10, .trace_level = 6});
     h->on_load();
     void *prof = NULL;
-    churn(h, &prof, 300000);
+    churn(h, &prof, PAIRS);
     h->on_exit(&prof);
     na_reader_t *r = reopen();
-    cr_assert_eq(expect_churn(r, true, 300000), 600001);
+    cr_assert_eq(expect_churn(r, true, PAIRS), 2 * PAIRS + 1);
     no_issues(r);
     na_reader_close(r);
 }
@@ -338,14 +342,14 @@ static uint64_t resident(void) {
     return (uint64_t)kib << 10;
 }
 
-/* Ten times the events, the same memory: buffers are used again, what is sealed is not mapped. */
+/* Many times the events, the same memory: buffers are used again, what is sealed is not mapped. */
 Test(trace, memory_does_not_grow) {
     const na_hooks_t *h = start((na_profile_config_t){.trace_level = 1, .trace_no_thread = true});
     void *prof = NULL;
     churn(h, &prof, 100000);
     resident(); /* what reading takes is there as well */
     uint64_t before = resident();
-    for (unsigned i = 0; i < 10; i++)
+    for (unsigned i = 0; i < PAIRS / 30000; i++)
         churn(h, &prof, 100000);
     uint64_t after = resident();
     cr_assert(after < before + (256 << 10), "%lu, then %lu bytes", before, after);
@@ -358,15 +362,15 @@ Test(trace, loses_by_choice_only) {
         (na_profile_config_t){.trace_buffer = 64 << 10, .trace_level = 9, .trace_lossy = true});
     h->on_load();
     void *prof = NULL;
-    churn(h, &prof, 300000);
+    churn(h, &prof, PAIRS);
     h->on_exit(&prof);
     na_reader_t *r = reopen();
     na_replay_t *replay = na_replay_open(r);
     na_replay_to(replay, UINT64_MAX);
     /* The free of a block whose allocation was lost is not an event. */
     uint64_t lost = na_reader_header(r)->lost_events, events = na_replay_totals(replay)->events;
-    cr_assert(events + lost <= 600001 && events + 2 * lost >= 600001, "%lu and %lu lost", events,
-              lost);
+    cr_assert(events + lost <= 2 * PAIRS + 1 && events + 2 * lost >= 2 * PAIRS + 1,
+              "%lu and %lu lost", events, lost);
     na_replay_close(replay);
     no_issues(r);
     na_reader_close(r);
@@ -379,7 +383,7 @@ static void *one_thread(void *arg) {
     uintptr_t base = (uintptr_t)arg << 20;
     void *prof = NULL;
     na_record_t record;
-    for (unsigned i = 0; i < 20000; i++) {
+    for (unsigned i = 0; i < THREAD_PAIRS; i++) {
         take(shared, &prof, &record, base + i % 77, 48);
         give(shared, &prof, &record, base + i % 77, 48);
     }
@@ -410,7 +414,7 @@ Test(trace, threads_come_and_go) {
         cr_assert_eq(e.address >> 24, base_of[e.thread]);
     }
     for (unsigned i = 1; i <= 20; i++)
-        cr_assert_eq(of_thread[i], 40000, "thread %u: %lu", i, of_thread[i]);
+        cr_assert_eq(of_thread[i], 2 * THREAD_PAIRS, "thread %u: %lu", i, of_thread[i]);
     const na_replay_totals_t *t = na_replay_totals(replay);
     cr_assert(t->contradictions == 0 && t->unknown == 0 && t->live_blocks == 0);
     na_replay_close(replay);
