@@ -33,7 +33,7 @@
 enum {
     NEW_SITE = 4,
     YOUNG_MS = 1000,    /* mean life of blocks that pass through */
-    STEP_FIRST = 9 * 8, /* one in 512 */
+    STEP_FIRST = 7 * 8, /* one in 128 */
     STEP_LEAST = 2 * 8, /* one in 4 */
     BURST = NA_GUARD_RATE / 3,
     CANARY_BURST = 30,
