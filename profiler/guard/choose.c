@@ -2,7 +2,9 @@
  *
  * How many: NA_GUARD_RATE a second, by a bucket of tokens; the sampler's interval (na_sample_step)
  * follows, so that few more are drawn than can be guarded. A program that allocates rarely has a
- * large part of its blocks guarded, one that allocates much a small one; the cost is the same.
+ * large part of its blocks guarded, one that allocates much a small one; the cost is the same. The
+ * interval begins short: what is drawn by a long one counts for so many that a site's chance is
+ * wrong for as long as it has few others (docs/guard.md has the figures of STEP_FIRST).
  * Where NUMALLOC_GUARD_EACH is set it is that interval, and no tokens are asked for. In mode sample
  * the profile's interval stays as it is.
  *

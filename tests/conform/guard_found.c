@@ -8,7 +8,7 @@
  * wrong reads up to the one that is found is geometric, and lies within the 95 % of that
  * distribution in the middle in 95 % of runs.
  *
- *   conform-guard_found RUNS AT-ONCE WRONG-READS-A-SECOND
+ *   conform-guard_found RUNS AT-ONCE WRONG-READS-A-SECOND [FIRST-SEED]
  *
  * Time is the machine's: nothing is faster here than in the program that it stands for. On a
  * machine that is too busy for so many programs it is slower: what counts is the number of wrong
@@ -103,6 +103,7 @@ static void err(life_t *life, unsigned seed, double reads_a_second) {
 static char directory[] = "/tmp/conform-guard_found.XXXXXX";
 static life_t *lives;
 static int lives_fd;
+static unsigned first_seed = 1; /* each run has its own, from this one on */
 
 static void file_of(char *path, size_t room, unsigned run) {
     snprintf(path, room, "%s/%u", directory, run);
@@ -114,7 +115,7 @@ static pid_t begin(unsigned run, const char *reads_a_second) {
     if (pid != 0) return pid;
     char path[96], seed[16], number[16], fd[16];
     file_of(path, sizeof path, run);
-    snprintf(seed, sizeof seed, "%u", run + 1);
+    snprintf(seed, sizeof seed, "%u", first_seed + run);
     snprintf(number, sizeof number, "%u", run);
     snprintf(fd, sizeof fd, "%d", lives_fd);
     int nothing = open("/dev/null", O_RDWR);
@@ -122,7 +123,7 @@ static pid_t begin(unsigned run, const char *reads_a_second) {
     setenv("NUMALLOC_GUARD", "1", 1);
     setenv("NUMALLOC_GUARD_FILE", path, 1);
     setenv("NUMALLOC_SAMPLE_SEED", seed, 1);
-    execl(child_self(), child_self(), "err", fd, number, reads_a_second, (char *)NULL);
+    execl(child_self(), child_self(), "err", fd, number, reads_a_second, seed, (char *)NULL);
     _exit(127);
 }
 
@@ -174,17 +175,18 @@ static void watch(unsigned runs, unsigned at_once, const char *reads_a_second) {
 
 int main(int argc, char **argv) {
     check_begin();
-    if (argc == 5 && strcmp(argv[1], "err") == 0) {
+    if (argc == 6 && strcmp(argv[1], "err") == 0) {
         life_t *all = mmap(NULL, RUNS_MOST * sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED,
                            atoi(argv[2]), 0);
         REQUIRE(all != MAP_FAILED);
-        err(&all[atoi(argv[3])], (unsigned)atoi(argv[3]) + 1, atof(argv[4]));
+        err(&all[atoi(argv[3])], (unsigned)atoi(argv[5]), atof(argv[4]));
         return 0;
     }
-    REQUIRE(argc == 4);
+    REQUIRE(argc == 4 || argc == 5);
     if (!check_is_ours()) check_skip("NA_TEST_LIB is not set");
     unsigned runs = (unsigned)atoi(argv[1]), at_once = (unsigned)atoi(argv[2]);
     double reads_a_second = atof(argv[3]);
+    if (argc == 5) first_seed = (unsigned)atoi(argv[4]);
     REQUIRE(runs > 0 && runs <= RUNS_MOST && at_once > 0 && reads_a_second > 0);
     lives_fd = memfd_create("lives", 0);
     REQUIRE(lives_fd >= 0 && ftruncate(lives_fd, RUNS_MOST * sizeof *lives) == 0);
