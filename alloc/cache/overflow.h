@@ -68,12 +68,15 @@ NA_INLINE void na_overflow_forget_waves(na_tcache_t *tcache) {
     tcache->overflow_sent = 0;
     tcache->overflow_waves /= 2;
 }
-/* The thread cache is about to take `pages` from the page heap, and what it keeps, or has in its
- * remote free lists, is enough to be worth a look: all of it must go home first, or the process
- * grows. */
-NA_INLINE bool na_overflow_in_the_way(const na_tcache_t *tcache, uint32_t pages) {
+/* What it keeps, or has in its remote free lists, is enough to be worth a look. */
+NA_INLINE bool na_overflow_keeps_much(const na_tcache_t *tcache) {
     uint64_t remote = atomic_load_explicit(&tcache->remote_bytes, memory_order_relaxed);
-    return NA_UNLIKELY(tcache->overflow_bytes + remote >= NA_OVERFLOW_LEAST) &&
+    return tcache->overflow_bytes + remote >= NA_OVERFLOW_LEAST;
+}
+/* Then, when the thread cache is about to take `pages` from the page heap: all of it must go home
+ * first, or the process grows. */
+NA_INLINE bool na_overflow_in_the_way(const na_tcache_t *tcache, uint32_t pages) {
+    return NA_UNLIKELY(na_overflow_keeps_much(tcache)) &&
            !na_pageheap_has_dirty(tcache->node, pages);
 }
 /* Sends everything home, remote frees too. */

@@ -6,6 +6,7 @@
 
 #include "alloc/cache/deferred.h"
 #include "alloc/cache/large_bins.h"
+#include "alloc/cache/overflow.h"
 #include "alloc/central/heap.h"
 #include "alloc/machine/place.h"
 #include "alloc/machine/topology.h"
@@ -276,9 +277,10 @@ static na_span_t *make_span(size_t size, const na_large_kind_t *kind, bool recor
     return span;
 }
 
-/* Much is kept, though nothing that fits: before the process grows it all goes to the page heap. */
-static na_span_t *make_span_of_held(na_tcache_t *tcache, size_t size, const na_large_kind_t *kind,
-                                    bool recorded) {
+/* Much is kept, though nothing that fits: before the process grows it all goes to the page heap,
+ * small blocks too. */
+static NA_COLD na_span_t *make_span_of_held(na_tcache_t *tcache, size_t size,
+                                            const na_large_kind_t *kind, bool recorded) {
     na_large_kind_t held = *kind;
     held.held = true;
     bool zeroed;
@@ -288,6 +290,7 @@ static na_span_t *make_span_of_held(na_tcache_t *tcache, size_t size, const na_l
     if (span == NULL) {
         na_large_bins_flush(tcache);
         na_run_cache_trim(kind->node);
+        na_overflow_flush(tcache);
     }
     return span;
 }
@@ -299,7 +302,8 @@ static na_span_t *obtain_span(na_tcache_t *tcache, size_t size, const na_large_k
     na_span_t *span = NULL;
     *zeroed = false;
     if (!recorded && may_be_kept(tcache, kind, pages)) span = take_kept(tcache, size, pages);
-    if (span == NULL && tcache != NULL && na_large_bins_keep_much(tcache))
+    if (span == NULL && tcache != NULL &&
+        (na_large_bins_keep_much(tcache) || na_overflow_keeps_much(tcache)))
         span = make_span_of_held(tcache, size, kind, recorded);
     if (span == NULL) {
         span = make_span(size, kind, recorded, zeroed);

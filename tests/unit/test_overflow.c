@@ -8,6 +8,7 @@
 #include "alloc/cache/overflow.h"
 #include "alloc/central/central.h"
 #include "alloc/malloc/small.h"
+#include "alloc/page/pageheap.h"
 #include "numalloc/numalloc.h"
 
 static uint32_t kept_in_lists(const na_tcache_t *tcache) {
@@ -161,6 +162,18 @@ Test(keep, another_class_grows_into_what_is_kept) {
     cr_assert_gt(na_self->overflow_bytes, 1000000);
     allocate(80, 20000);
     cr_assert_lt(in_spans(), full + full / 4, "%lu after %lu", in_spans(), full);
+    check(na_self);
+}
+
+/* And that of large blocks. */
+Test(keep, large_blocks_grow_into_what_is_kept) {
+    allocate(30000, 220);
+    uint64_t committed = na_pageheap_committed();
+    release(220);
+    cr_assert_gt(na_self->overflow_bytes, 4u << 20);
+    allocate(2u << 20, 3);
+    cr_assert_leq(na_pageheap_committed(), committed + (2u << 20), "%lu after %lu",
+                  na_pageheap_committed(), committed);
     check(na_self);
 }
 
