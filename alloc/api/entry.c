@@ -28,18 +28,21 @@ NA_AT_LINE NA_RACES_WITH_EMPTY void NA_FN(free)(void *block) {
     na_free(block);
 }
 
-NA_AT_LINE NA_RACES_WITH_EMPTY void *NA_FN(calloc)(size_t count, size_t size) {
-    size_t bytes;
-    if (NA_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
-        errno = ENOMEM;
-        return NULL;
-    }
+static NA_NOINLINE void *calloc_slow(size_t bytes) {
     bool zeroed = false;
     void *block = bytes <= NA_SMALL_MAX
-                      ? na_alloc(bytes, NA_ENTRY_CALLOC)
+                      ? na_alloc_missed(bytes, NA_ENTRY_CALLOC, 0)
                       : na_large_alloc(bytes, NA_PAGE_SIZE, NA_ENTRY_CALLOC, &zeroed);
     if (block != NULL && !zeroed) memset(block, 0, bytes);
     return block;
+}
+
+NA_AT_LINE NA_RACES_WITH_EMPTY void *NA_FN(calloc)(size_t count, size_t size) {
+    size_t bytes;
+    if (NA_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) bytes = SIZE_MAX; /* refused */
+    if (NA_UNLIKELY(bytes > NA_SMALL_MAX)) return calloc_slow(bytes);
+    void *block = na_pop_to_clear(na_bin_for(bytes), bytes);
+    return NA_LIKELY(block != NULL) ? memset(block, 0, bytes) : calloc_slow(bytes);
 }
 
 /* --- aligned --- */
