@@ -25,6 +25,7 @@ struct na_mixer {
 _Static_assert(NA_CLASS_COUNT <= 64, "a bit for each class");
 
 NA_SPARSE static na_mixer_t *mixers[NA_OWNER_POOL];
+static _Atomic(unsigned) mixers_end; /* only ids below have one */
 
 /* --- maps --- */
 
@@ -418,6 +419,9 @@ na_mixer_t *na_mixer_make(unsigned id) {
     na_mixer_t *mixer = na_meta_alloc(sizeof *mixer, NA_CACHE_LINE);
     if (mixer == NULL) return NULL;
     mixer->id = (uint16_t)id;
+    unsigned end = atomic_load_explicit(&mixers_end, memory_order_relaxed);
+    while (end <= id && !atomic_compare_exchange_weak(&mixers_end, &end, id + 1))
+        ;
     return mixers[id] = mixer;
 }
 
@@ -434,6 +438,6 @@ void *na_mixer_take(na_mixer_t *mixer, unsigned cls, uint32_t want, uint32_t *go
 
 void na_mix_after_fork_child(void) {
     na_lock_reset(&words_lock);
-    for (unsigned id = 0; id < NA_OWNER_POOL; id++)
+    for (unsigned id = 0, end = atomic_load(&mixers_end); id < end; id++)
         if (mixers[id] != NULL) na_lock_reset(&mixers[id]->lock);
 }

@@ -745,7 +745,7 @@ void na_pageheap_after_fork_child(void) {
     na_pressure_after_fork_child();
     for (unsigned i = 0; i < NA_PAGES_SETS; i = na_pages_next(i)) {
         na_lock_reset(&na_free_pages[i].lock);
-        if (na_free_pages[i].purging != na_thread_tag())
+        if (na_free_pages[i].purging != 0 && na_free_pages[i].purging != na_thread_tag())
             na_free_pages[i].purging = 0; /* the thread that did is not here */
     }
 }

@@ -34,6 +34,11 @@ typedef struct awaited {
 } awaited_t;
 static NA_TLS awaited_t *volatile innermost_awaited;
 
+NA_COLD void na_lock_reset(na_lock_t *lock) {
+    if (atomic_load_explicit(&lock->word, memory_order_relaxed) != 0 && !na_lock_is_mine(lock))
+        atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
+}
+
 void na_lock_after_fork_child(void) {
     for (awaited_t *a = innermost_awaited; a != NULL; a = a->outer)
         na_lock_reset(a->lock);

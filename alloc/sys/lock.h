@@ -79,9 +79,8 @@ NA_INLINE void na_unlock(na_lock_t *lock) {
         na_unlock_slow(lock);
 }
 
-/* Only in a forked child, where no other thread exists: free, unless it is the caller's. */
-NA_INLINE void na_lock_reset(na_lock_t *lock) {
-    if (!na_lock_is_mine(lock)) atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
-}
+/* Only in a forked child, where no other thread exists: free, unless it is the caller's. What is
+ * free already is not written: the child shares its page with the parent until one of them does. */
+void na_lock_reset(na_lock_t *lock);
 
 #endif

@@ -399,9 +399,12 @@ void na_tcache_after_fork_child(bool interrupted) {
     uint32_t me = na_thread_tag();
     for (unsigned id = 1; id <= na_tcache_count(); id++) {
         na_tcache_t *tcache = na_tcache_by_id(id);
-        if ((atomic_load(&tcache->busy) & ~NA_LOCK_AWAITED) != me) atomic_store(&tcache->busy, 0);
-        tcache->track.profile = NULL;
-        if (tcache->holder != me) atomic_store(&tcache->track.inside, 0);
+        /* No write where none is needed: of many thread caches each would cost a page. */
+        uint32_t busy = atomic_load(&tcache->busy);
+        if (busy != 0 && (busy & ~NA_LOCK_AWAITED) != me) atomic_store(&tcache->busy, 0);
+        if (tcache->track.profile != NULL) tcache->track.profile = NULL;
+        if (tcache->holder != me && atomic_load(&tcache->track.inside) != 0)
+            atomic_store(&tcache->track.inside, 0);
     }
     interrupted &= na_lock_is_mine(&list_lock);
     na_lock_reset(&list_lock);
