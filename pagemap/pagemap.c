@@ -14,36 +14,29 @@ enum { PAGE_SHIFT = NA_SPAN_PAGE_SHIFT, HUGE_SHIFT = 21, PAGE_MOST = 64 * 1024 }
 #define HUGE_BYTES      ((uintptr_t)1 << HUGE_SHIFT)
 #define SPAN_LEAF_BYTES ((uintptr_t)1 << NA_SPAN_LEAF_SHIFT)
 
-/* Whole pages of it, whatever their size: it is not known yet. */
-static void keep_small(void *table, size_t size) {
-    uintptr_t start = na_align_up((uintptr_t)table, PAGE_MOST);
-    uintptr_t end = na_align_down((uintptr_t)table + size, PAGE_MOST);
-    na_os_hugepage((void *)start, end - start, false);
-}
-
 /* Set by the linker where it goes by layout.ld: what lies from the first to the second is tables
  * that are next to never written to, these roots among them. */
 extern char na_rarely_written[] __attribute__((weak, visibility("hidden")));
 extern char _end[] __attribute__((weak, visibility("hidden")));
 
-static void leave_out(uintptr_t start, uintptr_t end) {
+/* No huge page for them, which would be had for the first word that is written, and no place in
+ * core files. Whole pages, whatever their size: it is not known yet. */
+static void keep_tables_sparse(void) {
+    uintptr_t start = (uintptr_t)&na_pagemap, end = start + sizeof na_pagemap;
+    if (na_rarely_written != NULL && _end != NULL && (uintptr_t)na_rarely_written <= start) {
+        start = (uintptr_t)na_rarely_written;
+        end = (uintptr_t)_end;
+    }
     start = na_align_up(start, PAGE_MOST);
-    na_os_dump((void *)start, na_align_down(end, PAGE_MOST) - start, false);
-}
-
-static void leave_out_of_core_files(void) {
-    uintptr_t maps = (uintptr_t)&na_pagemap;
-    if (na_rarely_written != NULL && _end != NULL && (uintptr_t)na_rarely_written <= maps)
-        leave_out((uintptr_t)na_rarely_written, (uintptr_t)_end);
-    else
-        leave_out(maps, maps + sizeof na_pagemap);
+    size_t bytes = na_align_down(end, PAGE_MOST) - start;
+    na_os_hugepage((void *)start, bytes, false);
+    na_os_dump((void *)start, bytes, false);
 }
 
 void na_pagemap_init(void) {
     NA_FIRST static _Atomic(bool) done;
     if (atomic_load_explicit(&done, memory_order_relaxed)) return;
-    keep_small(&na_pagemap, sizeof na_pagemap);
-    leave_out_of_core_files();
+    keep_tables_sparse();
     atomic_store_explicit(&done, true, memory_order_relaxed);
 }
 
