@@ -363,6 +363,7 @@ static NA_COLD uint64_t forget_bins(na_tcache_t *tcache) {
     }
     for (unsigned i = 0; i < NA_REMOTE_BATCHES; i++) {
         const na_remote_batch_t *out = &tcache->remote_batches[i];
+        if (out->tag == 0) continue;
         lost += (uint64_t)out->count * na_classes[(out->tag & 0xffff) / NA_BIN_SIZE].size;
         tcache->remote_batches[i] = (na_remote_batch_t){0};
     }
