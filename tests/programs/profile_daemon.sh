@@ -114,7 +114,9 @@ left 1 'd.nprof*'
 say "a daemon and its children leave their files where it was started"
 
 # What the program names itself counts from where it is.
-starts call -- "root=/" start="$work/call.nprof" work
+root=()
+[ "$(id -u)" != 0 ] || root=("root=/")
+starts call -- "${root[@]}" start="$work/call.nprof" work
 at=$work left 1 'call.nprof'
 (cd "$work/away" && LD_PRELOAD=$lib "$work/daemon" start=own.nprof work daemon work) 2>"$work/err"
 at=$work/away left 2 'own.nprof*'

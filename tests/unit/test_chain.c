@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -44,11 +45,14 @@ static uint64_t sample[WORDS]; /* with all of STACK_BYTES copied */
 static void *frames[MOST];
 static int frame_count;
 
-/* As the kernel copies a stack: whatever is in it. */
+/* As the kernel copies a stack: whatever is in it. It ends with the program's name; in a process of
+ * a small environment that is less than STACK_BYTES away. */
 static __attribute__((noinline, no_sanitize("address", "thread"))) void
 copy_stack(uint64_t *to, const volatile uint64_t *from) {
+    const char *name = (const char *)getauxval(AT_EXECFN);
+    uintptr_t end = ((uintptr_t)name + strlen(name) + 1) & ~(uintptr_t)7;
     for (uint32_t i = 0; i < STACK_BYTES / 8; i++)
-        to[i] = from[i];
+        to[i] = (uintptr_t)&from[i] < end ? from[i] : 0;
 }
 
 /* Registers and stack of here, as the kernel copies them, and the frames as the C library sees
