@@ -1,6 +1,8 @@
 /* sizeclass.c - fills the size-class table and the map from size to class. */
 #include "alloc/central/sizeclass.h"
 
+#include <string.h>
+
 #include "alloc/page/pageheap.h"
 
 na_class_t na_classes[NA_CLASS_COUNT];
@@ -54,6 +56,16 @@ static void define(unsigned index, uint32_t size) {
     c->pooled = size % NA_CACHE_LINE == 0 || size > NA_OWNED_MOST;
 }
 
+/* Entries `from` to `last`, four at once: every process does this as it starts. */
+static void map_to(unsigned cls, unsigned from, unsigned last) {
+    uint16_t offset = (uint16_t)(cls * NA_BIN_SIZE);
+    uint64_t four = offset * UINT64_C(0x0001000100010001);
+    for (; from + 4 <= last + 1; from += 4)
+        memcpy(&na_class_table[from], &four, sizeof four);
+    for (; from <= last; from++)
+        na_class_table[from] = offset;
+}
+
 void na_sizeclass_init(void) {
     unsigned index = 1;
     for (uint32_t size = 16; size <= 256; size += 16)
@@ -65,11 +77,11 @@ void na_sizeclass_init(void) {
         for (uint32_t step = 1; step <= 4; step++)
             define(index++, base + base / 4 * step);
 
-    na_class_table[0] = NA_BIN_SIZE; /* malloc(0) */
-    unsigned cls = 1;
-    for (unsigned steps = 1; steps <= NA_SMALL_MAX / NA_CLASS_STEP; steps++) {
-        if (steps * NA_CLASS_STEP > na_classes[cls].size) cls++;
-        na_class_table[steps] = (uint16_t)(cls * NA_BIN_SIZE);
+    unsigned steps = 0; /* malloc(0) is of class 1, too */
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        unsigned last = na_classes[cls].size / NA_CLASS_STEP;
+        map_to(cls, steps, last);
+        steps = last + 1;
     }
 }
 
