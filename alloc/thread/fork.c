@@ -18,6 +18,7 @@
 #include "alloc/thread/switch.h"
 #include "alloc/track/guarded.h"
 #include "alloc/track/hooks.h"
+#include "alloc/track/sampler.h"
 
 enum {
     NESTED_MOST = 32,
@@ -138,6 +139,7 @@ static void in_parent(void) {
     if (f->gate && atomic_load(&na_forking) != NA_FORK_LAME) open_gate();
     if (f->list) na_tcache_unlock_list();
     if (f->gate) na_os_futex_wake((const uint32_t *)&na_forking, INT32_MAX);
+    na_sampler_forked(false);
     const na_hooks_t *hooks = na_hooks;
     if (hooks != NULL && hooks->after_fork_parent != NULL) hooks->after_fork_parent();
     if (na_guard != NULL) na_guard->after_fork(false);
@@ -163,6 +165,8 @@ static void in_child(void) {
     bool taken = false; /* the list of thread caches, by a fork */
     for (unsigned i = 0; i < nested && i < NESTED_MOST; i++)
         taken |= frames[i].list;
+    na_sampler_forked(true);
+    na_switch_forked_samples();
     na_deferred_after_fork_child();
     na_tcache_after_fork_child(!taken);
     if (f->list) na_tcache_unlock_list();

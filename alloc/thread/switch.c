@@ -14,12 +14,18 @@ enum { PATIENCE_MS = 1000 };
 
 const na_controller_t *na_controller;
 
-/* Raised with each switch, before na_alarm: what credits were granted under. */
-static _Atomic(uint32_t) switches;
+/* Raised with each switch, and in a child, before na_alarm: what credits were granted under. The
+ * former is what it was at the latest switch. */
+static _Atomic(uint32_t) switched_at, switches;
 
-static void raise_alarm(void) {
+static void raise_after_fork(void) {
     atomic_fetch_add(&switches, 1);
     atomic_fetch_add(&na_alarm, NA_ALARM_RAISE);
+}
+
+static void raise_alarm(void) {
+    atomic_store(&switched_at, atomic_load(&switches) + 1);
+    raise_after_fork();
 }
 
 /* After the alarm that tells of it. */
@@ -145,6 +151,12 @@ void na_switch_alarmed(na_tcache_t *tcache) {
     notice(tcache);
     uint32_t now = atomic_load_explicit(&switches, memory_order_acquire);
     if (tcache->track.switches != now) {
+        /* A child goes on as its parent would, but that it draws for itself. What credit its thread
+         * still had is passed over in all children alike: so the block that ends it is sampled, if
+         * it was to be. */
+        uint32_t at = atomic_load_explicit(&switched_at, memory_order_relaxed);
+        bool forked =
+            na_sampler_part(&tcache->track) && (int32_t)(tcache->track.switches - at) >= 0;
         tcache->track.switches = now;
         set_traced(tcache);
         na_large_bins_close(tcache);
@@ -153,15 +165,21 @@ void na_switch_alarmed(na_tcache_t *tcache) {
             if (tcache->states[cls].cap == 0) continue;
             na_bin_count(tcache, cls);
             na_bin_state_t *state = &tcache->states[cls];
-            state->until_sample = /* has no memory */
-                na_sampler_draw(&tcache->track, state->size, &state->sample_step);
+            if (!forked || state->until_sample >= state->size) /* has no memory */
+                state->until_sample =
+                    na_sampler_draw(&tcache->track, state->size, &state->sample_step);
             na_bin_grant(tcache, cls);
         }
-        tcache->large_until_sample =
-            na_sampler_draw_large(&tcache->track, &tcache->large_sample_step);
+        if (!forked || tcache->large_until_sample > 1)
+            tcache->large_until_sample =
+                na_sampler_draw_large(&tcache->track, &tcache->large_sample_step);
         na_heap_cache_switched(tcache);
     }
     if (na_controller != NULL) na_controller->attend(tcache);
+}
+
+void na_switch_forked_samples(void) {
+    if (na_sample_interval != 0) raise_after_fork();
 }
 
 void na_switch_after_fork_child(void) {
@@ -174,6 +192,7 @@ void na_switch_new_process(void) {
     na_tcache_t *tcache = na_self;
     if (tcache != &na_tcache_empty && tcache != &na_tcache_gone)
         na_section_join(&tcache->track, session);
-    raise_alarm();
+    na_sampler_forked(true);
+    raise_after_fork();
     open_session();
 }

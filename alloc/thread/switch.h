@@ -68,6 +68,8 @@ void na_switch_new_tcache(na_tcache_t *tcache);
  */
 NA_COLD void na_switch_alarmed(na_tcache_t *tcache);
 
+/* In a child: its threads draw their samples anew. */
+void na_switch_forked_samples(void);
 void na_switch_after_fork_child(void);
 /* A child that no fork handler has seen: what the profiler keeps for its threads was the parent's.
  */

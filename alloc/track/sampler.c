@@ -9,6 +9,24 @@ _Atomic(uint8_t) na_sample_step, na_sample_large_step;
 uint64_t na_sample_fixed;
 uint64_t na_sample_idle;
 
+/* 0, and in a child made of that of its parent and how many the parent had before it: the same in
+ * each run. */
+static uint32_t lineage, children;
+
+void na_sampler_forked(bool child) {
+    children++;
+    if (!child) return;
+    lineage = (lineage ^ children) * 0x9e3779b1u;
+    children = 0;
+}
+
+bool na_sampler_part(na_track_t *track) {
+    if (track->lineage == lineage) return false;
+    track->lineage = lineage;
+    track->random = 0;
+    return true;
+}
+
 static uint64_t next_random(na_track_t *track) {
     if (NA_UNLIKELY(track->random == 0)) na_sampler_seed(track);
     uint64_t x = track->random; /* xorshift64*, never zero once there is a seed */
@@ -23,7 +41,8 @@ void na_sampler_seed(na_track_t *track) {
     uint64_t seed = na_option(NA_OPT_SAMPLE_SEED), from = (uintptr_t)track ^ na_os_ms();
     if (seed != 0)
         from = seed << 16 | track->id; /* each thread cache its own draws, the same in each run */
-    from *= 0x9e3779b97f4a7c15ull;
+    track->lineage = lineage;
+    from = (from ^ (uint64_t)lineage << 32) * 0x9e3779b97f4a7c15ull;
     track->random = (from ^ from >> 32) | 1;
     for (unsigned i = 0; i < 4; i++)
         next_random(track);

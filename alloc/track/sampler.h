@@ -47,6 +47,13 @@ NA_INLINE bool na_samples_number(void) {
 }
 
 void na_sampler_seed(na_track_t *track);
+
+/* After a fork. Children of one process are told apart, or all of them would draw the same blocks:
+ * of a hundred workers that do the same, each would look at what the first one has looked at. */
+void na_sampler_forked(bool child);
+/* The thread draws anew if it did so for another process. True: it did. */
+bool na_sampler_part(na_track_t *track);
+
 /* Bytes until the next sample of a small class with blocks of `size` bytes, at least 1; INT64_MAX
  * when off. *step: what it was drawn by, if blocks are drawn by number. */
 int64_t na_sampler_draw(na_track_t *track, uint32_t size, uint8_t *step);

@@ -24,6 +24,7 @@ typedef struct na_track {
     uint64_t timed_from;      /* ticks when the call that is being timed began; 0: none is */
     uint64_t timed_out;       /* of those since, not the call's */
     uint64_t random;          /* state of the sampler's generator; 0: no seed yet */
+    uint32_t lineage;         /* of the process that it draws for (sampler.h) */
     uint16_t id;              /* of the thread cache */
     uint8_t node;             /* the thread cache's */
     bool in_realloc;          /* the calls that it makes are no calls of the program (timing.h) */
