@@ -248,7 +248,7 @@ int main(int argc, char **argv) {
     else if (strcmp(test, "load") == 0)
         load();
     else
-        REQUIRE(!"a test of this name");
+        REQUIRE(strcmp(test, "a test of this name") == 0);
     kmod_expect_idle();
     kmod_unload();
     kmod_expect_quiet();

@@ -103,7 +103,9 @@ int main(int argc, char **argv) {
         number[i] = i;
         if (pthread_create(&thread[i], NULL, run, &number[i]) != 0) return 1;
     }
-    nanosleep(&(struct timespec){(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)}, NULL);
+    nanosleep(
+        &(struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)},
+        NULL);
     atomic_store(&over, true);
     uint64_t all = 0;
     for (int i = 0; i < THREADS; i++) {
