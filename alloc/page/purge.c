@@ -13,7 +13,7 @@
 #define NA_REFUSED_WAIT   1000u /* ms */
 #define NA_EXCHANGE_LOT   64u   /* pages too many before any are purged */
 #define NA_SLACK_BASE     ((uint64_t)NA_PURGE_SLACK >> NA_PAGE_SHIFT)        /* pages */
-#define NA_SLACK_MOST     1u                                                 /* doublings: 2 MiB */
+#define NA_SLACK_MOST     4u                                                 /* doublings: 16 MiB */
 #define NA_PRESSURE_CAP   ((uint64_t)NA_PURGE_CAP_CRITICAL >> NA_PAGE_SHIFT) /* pages */
 
 _Atomic(uint32_t) na_purge_threads;
