@@ -8,8 +8,9 @@
  * Sending a batch home costs a look at the page map a block, and bringing the blocks back as much
  * again. A thread that frees what it will soon want again is spared both: its batches are kept, and
  * go home (pooled classes': by way of the transfer cache) only
- *   - before the thread cache grows into memory that was never touched (na_overflow_flush): what
- *     other classes keep may hold the pages, so that keeping does not raise the peak;
+ *   - before the thread cache, or a large block, takes memory that was never touched
+ *     (na_overflow_flush): what other classes keep may hold the pages, so that keeping does not
+ *     raise the peak;
  *   - when the thread frees more than the limit in one go: it will not want it back soon. All goes
  *     home then, and the limit falls to its least, until the thread draws from its spans again.
  *     When it has drawn as much again it works in waves: the limit then rises to twice as much as

@@ -14,9 +14,10 @@ enum { PATIENCE_MS = 1000 };
 
 const na_controller_t *na_controller;
 
-/* Raised with each switch, and in a child, before na_alarm: what credits were granted under. The
- * former is what it was at the latest switch. */
-static _Atomic(uint32_t) switched_at, switches;
+/* Raised with each switch, and in each child, before na_alarm: what credits were granted under. */
+static _Atomic(uint32_t) switches;
+/* `switches` at the latest switch: from there on only forks have raised it. */
+static _Atomic(uint32_t) switched_at;
 
 static void raise_after_fork(void) {
     atomic_fetch_add(&switches, 1);
@@ -151,9 +152,9 @@ void na_switch_alarmed(na_tcache_t *tcache) {
     notice(tcache);
     uint32_t now = atomic_load_explicit(&switches, memory_order_acquire);
     if (tcache->track.switches != now) {
-        /* A child goes on as its parent would, but that it draws for itself. What credit its thread
-         * still had is passed over in all children alike: so the block that ends it is sampled, if
-         * it was to be. */
+        /* After a fork alone, a sample that is due is still taken: the credit that led up to it was
+         * granted because no sample was in it, so to draw again here would lose one. All else is
+         * drawn anew. */
         uint32_t at = atomic_load_explicit(&switched_at, memory_order_relaxed);
         bool forked =
             na_sampler_part(&tcache->track) && (int32_t)(tcache->track.switches - at) >= 0;

@@ -9,8 +9,8 @@ _Atomic(uint8_t) na_sample_step, na_sample_large_step;
 uint64_t na_sample_fixed;
 uint64_t na_sample_idle;
 
-/* 0, and in a child made of that of its parent and how many the parent had before it: the same in
- * each run. */
+/* What a process is told apart by: 0 in the first one; in a child, a hash of its parent's and of
+ * which child it is, so that it is the same in each run. And the children so far. */
 static uint32_t lineage, children;
 
 void na_sampler_forked(bool child) {

@@ -51,7 +51,7 @@ void na_sampler_seed(na_track_t *track);
 /* After a fork. Children of one process are told apart, or all of them would draw the same blocks:
  * of a hundred workers that do the same, each would look at what the first one has looked at. */
 void na_sampler_forked(bool child);
-/* The thread draws anew if it did so for another process. True: it did. */
+/* True: the thread's latest draw was its parent's. Its generator begins anew then. */
 bool na_sampler_part(na_track_t *track);
 
 /* Bytes until the next sample of a small class with blocks of `size` bytes, at least 1; INT64_MAX
