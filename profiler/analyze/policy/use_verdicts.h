@@ -27,7 +27,7 @@
 
 #include "profiler/analyze/policy/life_verdicts.h"
 
-#define NA_USE_LEAST   10.0   /* uses of a word, a second of its threads' time */
+#define NA_USE_LEAST   10.0   /* uses of a word, a second of the clock: fewer on a busy machine */
 #define NA_USE_LOOKS   8.0    /* below that nothing is said of a site */
 #define NA_USE_SIZE    1024.0 /* the largest mean size: larger blocks have lines and pages alone */
 #define NA_USE_BYTES   (2.0 * 1024 * 1024) /* at the peak: a huge page */
