@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "profiler/record/access/access_pools.h"
+#include "tests/support/sanitized.h"
 
 TestSuite(pool_blocks, .timeout = 120);
 
@@ -98,9 +99,10 @@ static bool agrees(uintptr_t address, uint64_t at) {
 
 /* Each pool has grounds of its own; the last one's blocks are cut from the second one's. */
 static uint64_t mixed(uint64_t from) {
+    enum { EVENTS = SANITIZED ? 2000 : 6000, LOOKS = 8 };
     uint64_t known = 0, all = 0;
     begin(from ^ 7, from);
-    for (unsigned n = 0; n < 6000 && life_count < MOST; n++) {
+    for (unsigned n = 0; n < EVENTS && life_count < MOST; n++) {
         uint32_t pool = (uint32_t)random_below(POOLS);
         uint64_t unit = pool == 0 ? 24 : pool == 1 ? 10000 : 1;
         uint64_t size = 1 + random_below(unit == 1 ? 300 : unit);
@@ -118,7 +120,7 @@ static uint64_t mixed(uint64_t from) {
             ends(in_the_way);
         else
             born(pool, base, size);
-        for (unsigned k = 0; k < 8; k++) {
+        for (unsigned k = 0; k < LOOKS; k++) {
             const truth_t *t = &lives[random_below(life_count)];
             uintptr_t address = t->base - 2 + random_below(t->size + 4);
             uint64_t at = now + 1 - random_below(20) * 2; /* between events */
@@ -126,7 +128,7 @@ static uint64_t mixed(uint64_t from) {
             all++;
         }
     }
-    cr_assert_gt(all, 30000);
+    cr_assert_gt(all, EVENTS * LOOKS / 2);
     return (all - known) * 1000 / all;
 }
 
