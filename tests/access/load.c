@@ -310,7 +310,11 @@ __attribute__((noinline)) static void touch_stack(void) {
     touch(deep);
 }
 
+/* LATE: the recorder reads what is mapped before it comes to know of this thread, whose stack it
+ * meets much later. */
 static void *toucher(void *unused) {
+    bool late = getenv("LATE") != NULL;
+    if (late) sleep(2);
     say_thread("toucher");
     volatile unsigned char *block = malloc(PAGES * PAGE * 8);
     volatile unsigned char *anonymous =
@@ -341,6 +345,7 @@ static void *toucher(void *unused) {
     touch(anonymous);
     touch(file);
     touch(global);
+    if (late) sleep(3);
     touch_stack();
     pthread_barrier_wait(&barrier);
     while (!over)

@@ -9,12 +9,12 @@
 
 #define MOST   16384u /* mappings at one time */
 #define BUFFER (64u << 10)
-#define YOUNG  UINT64_C(2000000000) /* ns */
 
 typedef struct now {
     uint64_t start;
     na_nprof_access_mapping_t *entry;
     uint32_t id;
+    uint32_t asked; /* threads that the recorder had come to know when it was last asked for one */
     bool seen;
 } now_t;
 
@@ -110,6 +110,10 @@ static bool is_stack(const char *path) {
     return same_text(path, "[stack]");
 }
 
+static uint32_t threads_known(void) {
+    return atomic_load_explicit(&na_rec.threads_attached, memory_order_acquire);
+}
+
 /* Whether this is the stack of a thread that the recorder knows. */
 static void ask_stack(na_nprof_access_mapping_t *e, uint64_t since) {
     uint32_t thread = na_athreads_stack(e->start, e->end, since);
@@ -121,15 +125,18 @@ static void ask_stack(na_nprof_access_mapping_t *e, uint64_t since) {
 }
 
 /* A thread uses its stack before it allocates, which is when the recorder comes to know it: what
- * may be a stack is asked about again while it is young. */
-static void ask_again(na_nprof_access_mapping_t *e) {
+ * may be a stack is asked about again once there are threads that were not known before. */
+static void ask_again(now_t *n) {
     const uint32_t settled =
         NA_NPROF_MAPPING_STACK | NA_NPROF_MAPPING_ELF | NA_NPROF_MAPPING_ALLOCATOR;
+    na_nprof_access_mapping_t *e = n->entry;
     if ((e->flags & settled) != 0 || (e->flags & NA_NPROF_MAPPING_WRITE) == 0 || e->inode != 0 ||
         e->path[0] != 0)
         return;
-    uint64_t since = na_access_since(na_access_mono());
-    if (since - e->from_ns < YOUNG) ask_stack(e, since);
+    uint32_t known = threads_known();
+    if (known == n->asked) return;
+    n->asked = known;
+    ask_stack(e, na_access_since(na_access_mono()));
 }
 
 static void insert_mapping(const now_t *n) {
@@ -160,6 +167,7 @@ static void add_new_mapping(const na_nprof_access_mapping_t *m, const char *path
     na_nprof_access_mapping_t *e = na_access_table_next(&mapping_table);
     if (e == NULL) return;
     uint64_t since = na_access_since(mono_ns);
+    uint32_t asked = threads_known();
     *e = *m;
     e->from_ns = since;
     e->to_ns = NA_NPROF_NS_STILL;
@@ -182,7 +190,7 @@ static void add_new_mapping(const na_nprof_access_mapping_t *m, const char *path
             ask_stack(e, since);
         }
     }
-    insert_mapping(&(now_t){m->start, e, na_access_table_commit(&mapping_table), true});
+    insert_mapping(&(now_t){m->start, e, na_access_table_commit(&mapping_table), asked, true});
 }
 
 /* The buffer's whole lines; returns how many bytes those were. */
@@ -237,7 +245,7 @@ const na_nprof_access_mapping_t *na_amaps_find(uintptr_t address, uint32_t *id) 
     uint32_t at = mapping_place(address);
     if (at == mapping_count || address >= current[at].entry->end) return NULL;
     *id = current[at].id;
-    ask_again(current[at].entry);
+    ask_again(&current[at]);
     return current[at].entry;
 }
 
