@@ -58,14 +58,13 @@ static void *leaf_of(intptr_t *root_entry, intptr_t base, size_t size) {
     return (void *)(base + known);
 }
 
+static _Atomic(bool) home_taken;
+
 /* The first leaf of tags that is wanted, and those below it, become the home leaves, by whoever
  * comes first. Where another thread has just mapped one of them, there are none: what the root has
  * of these then serves as any. (Nor are there if there is no memory.) */
-static void take_home_leaves(uintptr_t address) {
-    static _Atomic(bool) taken;
-    if (NA_LIKELY(atomic_load_explicit(&taken, memory_order_relaxed)) ||
-        atomic_exchange_explicit(&taken, true, memory_order_acq_rel))
-        return;
+static NA_NOINLINE void take_home_leaves(uintptr_t address) {
+    if (atomic_exchange_explicit(&home_taken, true, memory_order_acq_rel)) return;
     const size_t bytes = NA_TAG_HOME_PAGES * sizeof(uint32_t);
     uint32_t *tags = na_os_map(bytes);
     if (tags == NULL) return;
@@ -83,23 +82,33 @@ static void take_home_leaves(uintptr_t address) {
     __atomic_store_n(&na_tag_home.start, window << NA_TAG_LEAF_SHIFT, __ATOMIC_RELEASE);
 }
 
+/* The leaves of an address, made if they are not there yet. False: no memory. */
+static NA_NOINLINE bool make_leaves(uintptr_t address) {
+    if (NA_UNLIKELY(!atomic_load_explicit(&home_taken, memory_order_relaxed)))
+        take_home_leaves(address);
+    return leaf_of(&na_pagemap.spans[address >> NA_SPAN_LEAF_SHIFT], (intptr_t)&na_pagemap,
+                   sizeof(na_span_leaf_t)) != NULL &&
+           leaf_of(&na_pagemap.tags[address >> NA_TAG_LEAF_SHIFT], (intptr_t)&na_pagemap,
+                   sizeof(na_tag_leaf_t)) != NULL;
+}
+
+/* Leaves that were made. */
 static na_tag_leaf_t *tag_leaf(uintptr_t address) {
-    take_home_leaves(address);
-    return leaf_of(&na_pagemap.tags[address >> NA_TAG_LEAF_SHIFT], (intptr_t)&na_pagemap,
-                   sizeof(na_tag_leaf_t));
+    intptr_t entry = NA_ROOT_ENTRY(na_pagemap.tags[address >> NA_TAG_LEAF_SHIFT]);
+    return (na_tag_leaf_t *)((intptr_t)&na_pagemap + entry);
 }
 
 static na_span_leaf_t *span_leaf(uintptr_t address) {
-    return leaf_of(&na_pagemap.spans[address >> NA_SPAN_LEAF_SHIFT], (intptr_t)&na_pagemap,
-                   sizeof(na_span_leaf_t));
+    intptr_t entry = NA_ROOT_ENTRY(na_pagemap.spans[address >> NA_SPAN_LEAF_SHIFT]);
+    return (na_span_leaf_t *)((intptr_t)&na_pagemap + entry);
 }
 
 /* Pages within one span leaf; `tagged`: their tags, too. */
 static bool write_some_pages(uintptr_t at, uintptr_t end, na_span_t *span, bool tagged,
                              uint32_t tag) {
+    if (!make_leaves(at)) return false;
     na_span_leaf_t *spans = span_leaf(at);
     na_tag_leaf_t *tags = tag_leaf(at);
-    if (spans == NULL || tags == NULL) return false;
     size_t pages = (end - at) >> PAGE_SHIFT;
     na_span_t **entry = &spans->span[na_page_in_span_leaf(at)];
     for (size_t i = 0; i < pages; i++)
@@ -123,9 +132,8 @@ static bool write_pages(uintptr_t at, uintptr_t end, na_span_t *span, bool tagge
 
 static bool write_hugepages(uintptr_t at, uintptr_t end, na_span_t *span) {
     for (; at < end; at += HUGE_BYTES) {
-        na_span_leaf_t *spans = span_leaf(at);
-        if (spans == NULL) return false;
-        spans->huge[na_hugepage_in_span_leaf(at)] = span;
+        if (!make_leaves(at)) return false;
+        span_leaf(at)->huge[na_hugepage_in_span_leaf(at)] = span;
     }
     return true;
 }
@@ -146,10 +154,8 @@ static uintptr_t span_end(const na_span_t *span) {
 
 bool na_pagemap_prepare(uintptr_t start, size_t bytes) {
     uintptr_t last = (start + bytes - 1) >> NA_SPAN_LEAF_SHIFT;
-    for (uintptr_t leaf = start >> NA_SPAN_LEAF_SHIFT; leaf <= last; leaf++) {
-        uintptr_t at = leaf << NA_SPAN_LEAF_SHIFT;
-        if (span_leaf(at) == NULL || tag_leaf(at) == NULL) return false;
-    }
+    for (uintptr_t leaf = start >> NA_SPAN_LEAF_SHIFT; leaf <= last; leaf++)
+        if (!make_leaves(leaf << NA_SPAN_LEAF_SHIFT)) return false;
     return true;
 }
 

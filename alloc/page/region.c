@@ -8,6 +8,7 @@
 #include "alloc/sys/meta.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
+#include "pagemap/pagemap.h"
 
 /* Address -> hugepage: a two-level table over the user's address space, leaves of 16 GiB made on
  * demand. Its pages are touched only where regions are, so a small process pays for three. */
@@ -121,6 +122,9 @@ void na_region_place(void *owner, void *start, size_t bytes) {
 }
 
 na_reserve_result_t na_region_open(na_region_t *region, size_t to, size_t committed) {
+    if (to <= region->space.most &&
+        !na_pagemap_prepare(region->start + region->frontier, to - region->frontier))
+        return NA_RESERVE_REFUSED;
     na_reserve_result_t result =
         na_reserve_open(&region->space, to, na_region_ahead(committed), na_region_place, region);
     if (result != NA_RESERVE_DONE) return result;

@@ -91,7 +91,9 @@ na_region_t *na_region_create(unsigned node, bool by_touch, size_t need, bool bi
 /* Moves the frontier to `to` bytes from the start (more than now, at most space.most), reserving
  * ahead as above where that is needed. On success the pages between are accessible, read as zero
  * and are still marked used; a hugepage that the frontier enters for the first time has its lookup
- * entry and all its pages marked used. NA_RESERVE_TAKEN: the region ends at space.most. */
+ * entry and all its pages marked used. NA_RESERVE_TAKEN: the region ends at space.most. The pages'
+ * leaves of the page map come first: a page that is free without its leaf could not be handed out
+ * once address space has run out, and would be tried each time. */
 na_reserve_result_t na_region_open(na_region_t *region, size_t to, size_t committed);
 
 /* Says to the system of a part of it what was said of the whole (owner: the region). */
