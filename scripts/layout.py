@@ -386,10 +386,12 @@ def make_lists(library, processes):
         line = statement(library, source, section)
         before = lines.get(line, (frozenset(), 0))
         lines[line] = before[0] | used, max(before[1], share), os.path.basename(source)
-    order = sorted((-len(used & small), 0 if used & small else -len(used), share < HOT, source,
-                    line) for line, (used, share, source) in lines.items())
+    # What one program alone uses comes in the programs' order: what forked children do comes last.
+    order = sorted((-len(used & small), 0 if used & small else -len(used),
+                    min(used) if len(used & small) == 1 else 0, share < HOT, source, line)
+                   for line, (used, share, source) in lines.items())
     text, last = [], None
-    for few, many, _, _, line in order:
+    for few, many, _, _, _, line in order:
         if (few, many) != last:
             last = few, many
             text.append("/* %d of %d %s */" % (
