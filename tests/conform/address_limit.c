@@ -1,6 +1,7 @@
 /* address_limit.c - under RLIMIT_AS, set before the program starts: it starts; malloc gets most of
  * what the limit leaves, then says ENOMEM; realloc's failure leaves the block alone; after frees
  * the process goes on, in all sizes and threads. */
+#include "support/all_memory.h"
 #include "support/check.h"
 #include "support/child.h"
 #include "support/fill.h"
@@ -10,38 +11,6 @@
 #include <sys/resource.h>
 
 #define MIB ((size_t)1 << 20)
-
-typedef struct node {
-    struct node *next;
-    size_t size;
-} node_t;
-
-/* Takes blocks until there are no more; *total: bytes got. The blocks are chained through
- * themselves. */
-static node_t *take_all(size_t size, size_t *total) {
-    node_t *list = NULL;
-    *total = 0;
-    for (;;) {
-        errno = 0;
-        node_t *node = malloc(size);
-        if (node == NULL) {
-            CHECK_MSG(errno == ENOMEM, "errno %d", errno);
-            return list;
-        }
-        node->next = list;
-        node->size = size;
-        list = node;
-        *total += size;
-    }
-}
-
-static void give_all(node_t *list) {
-    while (list != NULL) {
-        node_t *next = list->next;
-        free(list);
-        list = next;
-    }
-}
 
 static void *in_thread(void *argument) {
     (void)argument;

@@ -5,6 +5,7 @@
  * Where a process's mappings lie follows from its limit on the stack, once addresses are not
  * random. A first child tells where its heap ends; the others have a boundary there, or some steps
  * before. */
+#include "support/all_memory.h"
 #include "support/check.h"
 #include "support/child.h"
 
@@ -18,35 +19,21 @@
 #define STEP  (512u << 10)
 #define STEPS 14u
 
-typedef struct node {
-    struct node *next;
-} node_t;
+static uintptr_t low, high; /* of a child's heap */
 
-static uintptr_t low = UINTPTR_MAX, high;
-
-static node_t *take_all(size_t size, size_t *total) {
-    node_t *list = NULL;
-    *total = 0;
-    for (node_t *node; (node = malloc(size)) != NULL; list = node) {
-        if ((uintptr_t)node < low) low = (uintptr_t)node;
-        if ((uintptr_t)node + size > high) high = (uintptr_t)node + size;
-        node->next = list;
-        *total += size;
-    }
-    return list;
-}
-
-static void give_all(node_t *list) {
-    while (list != NULL) {
-        node_t *next = list->next;
-        free(list);
-        list = next;
+static void measure(const node_t *list, size_t size) {
+    low = UINTPTR_MAX, high = 0;
+    for (; list != NULL; list = list->next) {
+        if ((uintptr_t)list < low) low = (uintptr_t)list;
+        if ((uintptr_t)list + size > high) high = (uintptr_t)list + size;
     }
 }
 
 static int inside(void) {
     size_t first, total;
-    give_all(take_all(64, &first));
+    node_t *list = take_all(64, &first);
+    measure(list, 64);
+    give_all(list);
     static const size_t sizes[] = {40000, 1000, 9000, 300000, MIB, 64};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         give_all(take_all(sizes[i], &total));

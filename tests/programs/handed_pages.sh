@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
 # handed_pages.sh LIBNUMALLOC.SO NUMALLOC-BENCH - blocks of one size that threads hand on, after blocks
 # of other sizes, do not make memory come and go for ever: decision 0002 (a slack beyond the peak of
-# 2 MiB took clean pages and gave as many back: six times the time, 39,000 to 48,000 page faults
-# instead of 18,000 to 24,000).
+# 2 MiB took clean pages and gave as many back: six times the time, 39,000 to 51,000 page faults
+# instead of 16,000 to 28,000, where the system has huge pages and where not).
 set -euo pipefail
 # shellcheck source=tests/programs/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 bench=$2
-most=31000
-huge=/sys/kernel/mm/transparent_hugepage/enabled
-{ [ -e "$huge" ] && ! has -F '[never]' "$huge"; } || skip "no huge pages here, without which there are more page faults"
+most=35000
 
 # A busy machine has some thousands more: what waits longer goes back.
 fewest=
