@@ -10,6 +10,8 @@
     X(scratch)                                                                                     \
     X(speed)                                                                                       \
     X(memory)                                                                                      \
+    X(partly)                                                                                      \
+    X(waste)                                                                                       \
     X(threadtest)                                                                                  \
     X(shbench)                                                                                     \
     X(larson)                                                                                      \
