@@ -138,13 +138,13 @@ static bool write_hugepages(uintptr_t at, uintptr_t end, na_span_t *span) {
     return true;
 }
 
-/* The entries of a span: of its first page and of those at both ends page by page, of whole
- * hugepages at once. Where no span is all tags are 0, so that a tag of 0 needs no writing. */
+/* The entries of a span: of the pages before its first and behind its last hugepage boundary one by
+ * one, of whole hugepages at once. Where no span is all tags are 0, so that a tag of 0 needs no writing. */
 static bool write_entries(uintptr_t start, uintptr_t end, na_span_t *span, bool tagged,
                           uint32_t tag) {
     uintptr_t first = na_align_up(start, HUGE_BYTES), last = na_align_down(end, HUGE_BYTES);
     if (first >= last) return write_pages(start, end, span, tagged, tag);
-    return write_pages(start, first > start ? first : start + PAGE_BYTES, span, tagged, tag) &&
+    return write_pages(start, first, span, tagged, tag) &&
            write_hugepages(first, last, span) && write_pages(last, end, span, tagged, tag);
 }
 

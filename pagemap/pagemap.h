@@ -26,9 +26,9 @@
  * after it came back, so readers need no lock; foreign addresses may be looked up at any time, from
  * signal handlers as well.
  *
- * Of a span that has whole hugepages in it (a large block), one entry serves each of them; its
- * first page has one of its own besides, and so have the pages before its first and behind its last
- * hugepage boundary (a sparse 100 GiB block costs 400 KiB, not 100 MiB, and few writes). */
+ * Of a span that has whole hugepages in it (a large block), one entry serves each of them; the
+ * pages before its first and behind its last hugepage boundary have their own (a sparse 100 GiB
+ * block costs 400 KiB, not 100 MiB, and few writes). */
 #ifndef NUMALLOC_PAGEMAP_PAGEMAP_H
 #define NUMALLOC_PAGEMAP_PAGEMAP_H
 

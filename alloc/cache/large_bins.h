@@ -122,7 +122,9 @@ void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size);
  * na_is_address. */
 NA_HOT na_span_t *na_large_run_of(const void *block) {
     uintptr_t at = (uintptr_t)block;
-    na_span_t *run = na_span_leaf_of(at)->span[na_page_in_span_leaf(at)];
+    const na_span_leaf_t *leaf = na_span_leaf_of(at);
+    na_span_t *run = leaf->span[na_page_in_span_leaf(at)];
+    if (NA_UNLIKELY(run == NULL)) run = leaf->huge[na_hugepage_in_span_leaf(at)];
     return NA_LIKELY(run != NULL) && NA_LIKELY(run->run == at) ? run : NULL;
 }
 

@@ -85,7 +85,7 @@ void *na_traced_alloc_timed(size_t requested, na_entry_t entry, na_tcache_t *tca
 
 NA_NOINLINE void na_traced_free_rest(void *block, na_release_t how, na_tcache_t *tcache,
                                      bool drawn) {
-    const na_span_t *span = na_span_by_page(block);
+    const na_span_t *span = na_span_of(block);
     bool large = span != NULL && span->cls == 0;
     bool timed = drawn || (large && na_timed_wants(&tcache->track));
     if (timed) na_timed_begin(&tcache->track);
