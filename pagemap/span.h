@@ -85,6 +85,7 @@ typedef struct na_span {
                                  * 0: none; by whoever holds a block of the span. Stored (release)
                                  * when it has all of them, read (acquire) before they are used */
     uint16_t mix_owner;         /* the thread cache that opened it, constant since */
+    bool zeroed;                /* what is not carved reads as zero */
     _Atomic(uint32_t)
         emergency; /* not 0: its blocks were handed out one by one (alloc/malloc/emergency.h) */
     struct na_span *prev;

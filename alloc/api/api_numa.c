@@ -68,7 +68,7 @@ static void *take_one(na_tcache_t *tcache, unsigned node, unsigned cls) {
         block = na_batch_first(batch);
         count = na_batch_count(batch);
     } else {
-        block = na_central_take(node, cls, 1, true, &count);
+        block = na_central_take(node, cls, 1, true, NULL, &count);
         if (block == NULL) return NULL;
     }
     if (count > 1) {

@@ -28,10 +28,19 @@ NA_AT_LINE NA_RACES_WITH_EMPTY void NA_FN(free)(void *block) {
     na_free(block);
 }
 
+/* A small block that was drawn just now may be new. (What was drawn before, and for whom, is not
+ * known: that is forgotten first. Nothing is written to a thread cache that is none.) */
+static void *calloc_missed(size_t bytes, bool *zeroed) {
+    if (na_self->zero_block != NULL) na_self->zero_block = NULL;
+    void *block = na_alloc_missed(bytes, NA_ENTRY_CALLOC, 0);
+    *zeroed = block == na_self->zero_block;
+    return block;
+}
+
 static NA_NOINLINE void *calloc_slow(size_t bytes) {
     bool zeroed = false;
     void *block = bytes <= NA_SMALL_MAX
-                      ? na_alloc_missed(bytes, NA_ENTRY_CALLOC, 0)
+                      ? calloc_missed(bytes, &zeroed)
                       : na_large_alloc(bytes, NA_PAGE_SIZE, NA_ENTRY_CALLOC, &zeroed);
     if (block != NULL && !zeroed) memset(block, 0, bytes);
     return block;

@@ -74,7 +74,7 @@ void na_bin_grant(na_tcache_t *tcache, unsigned cls) {
     if (!NA_ONE_NODE && tcache->away) pop = push = 0;
     bin->pop = state->granted_pop = (int16_t)(pop < 0 ? 0 : pop);
     bin->push = state->granted_push = (int16_t)(push < 0 ? 0 : push);
-    state->extended_most = (int16_t)(most < 0 ? 0 : most);
+    state->extended_most = (uint8_t)(most < 0 ? 0 : most);
 }
 
 void na_bin_renew(na_tcache_t *tcache, unsigned cls) {
@@ -141,9 +141,14 @@ static void adapt_cap(na_tcache_t *tcache, unsigned cls, bool ran_over) {
 /* Takes blocks of the class from spans; `grow`: new ones, if need be. */
 static void *take_from_spans(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow,
                              uint32_t *got) {
-    if (na_classes[cls].pooled) return na_central_take(tcache->node, cls, want, grow, got);
-    na_span_kind_t kind = {.cls = (uint8_t)cls, .node = tcache->node, .owner = tcache->id};
-    return na_span_list_take(na_tcache_spans(tcache, cls), kind, want, grow, got);
+    bool zeroed = false;
+    na_span_kind_t kind = {
+        .cls = (uint8_t)cls, .node = tcache->node, .owner = tcache->id, .untouched = &zeroed};
+    void *blocks = na_classes[cls].pooled
+                       ? na_central_take(tcache->node, cls, want, grow, &zeroed, got)
+                       : na_span_list_take(na_tcache_spans(tcache, cls), kind, want, grow, got);
+    tcache->zero_block = zeroed ? blocks : NULL;
+    return blocks;
 }
 
 /* Blocks from the class's spans as a list, for a bin that is nearly empty. Carving may give more
@@ -201,6 +206,7 @@ static bool refill_bin(na_tcache_t *tcache, unsigned cls, bool grow) {
     uint32_t batch_size = na_classes[cls].batch; /* of a busy bin; of a new one, what it may hold */
     bin->head =
         draw(tcache, cls, state->cap < batch_size ? state->cap : batch_size, grow, &state->count);
+    state->untouched = na_span_list_is_untouched(cls, state->count);
     return state->count != 0;
 }
 
@@ -235,6 +241,7 @@ void na_bin_top_up(na_tcache_t *tcache, unsigned cls) {
         draw(tcache, cls, na_classes[cls].thin - state->count, !na_pressure_is_exhausted(), &got);
     na_gate_leave(tcache);
     if (more == NULL) return;
+    if (na_span_list_is_untouched(cls, got)) *na_block_next(more) = NULL;
     *na_block_next(last) = more;
     state->count += got;
 }
@@ -308,6 +315,10 @@ bool na_bin_fill(na_tcache_t *tcache, unsigned cls, bool grow) {
     bool filled = refill_bin(tcache, cls, grow);
     na_gate_leave(tcache);
     if (NA_UNLIKELY(na_harden != 0) && filled) {
+        na_bin_state_t *state = &tcache->states[cls];
+        if (state->untouched) *na_block_next(tcache->bins[cls].head) = NULL;
+        state->untouched = false;
+        tcache->zero_block = NULL; /* it is written to */
         na_links_sign(tcache, cls);
         filled = tcache->states[cls].count != 0;
     }

@@ -50,8 +50,8 @@ NA_INLINE void na_bin_open(na_tcache_t *tcache, unsigned cls) {
 
 /* --- filling and emptying --- */
 
-/* The bin has a block, or gets one; from new memory if it is to `grow`. False: there is none, or
- * the gate was refused. */
+/* The bin has a block, or gets one, for na_bin_take to follow; from new memory if it is to `grow`.
+ * False: there is none, or the gate was refused. */
 bool na_bin_fill(na_tcache_t *tcache, unsigned cls, bool grow);
 /* The same, where it has some: a few more, if it has been short of blocks for a while. */
 void na_bin_top_up(na_tcache_t *tcache, unsigned cls);
@@ -76,8 +76,9 @@ NA_INLINE size_t na_batch_home(na_tcache_t *tcache, unsigned cls, na_batch_t bat
 NA_INLINE void *na_bin_take(na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     void *block = bin->head;
-    bin->head = *na_block_next(block);
     na_bin_state_t *state = &tcache->states[cls];
+    bin->head = state->untouched ? NULL : *na_block_next(block);
+    state->untouched = false;
     state->count--;
     state->pops++;
     state->until_sample -= na_classes[cls].size;

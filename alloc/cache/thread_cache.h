@@ -93,7 +93,8 @@ typedef struct na_bin_state {
     uint16_t pushed;       /* low part of `pushes` when the bin last ran dry */
     uint8_t reused;        /* blocks that were freed and wanted back (young.h) */
     uint8_t sample_step;   /* what until_sample was drawn by (sampler.h) */
-    int16_t extended_most; /* credit is extended up to this; 0: it is not (bin.h) */
+    uint8_t extended_most; /* credit is extended up to this; 0: it is not (bin.h) */
+    bool untouched;        /* its only block is new memory: it has no link (span_list.h) */
     na_batch_t overflow;   /* stack of batches (overflow.h), remote frees taken in among them */
     int64_t until_sample;  /* mode sample: bytes until the next sampled block of this class */
     uint64_t pops, pushes; /* totals, but for the credit that is out */
@@ -164,10 +165,11 @@ typedef struct na_tcache {
     uint32_t large_sent, large_earned;
     uint8_t large_hand, large_alone; /* slot that makes room next; when to look for one */
     na_track_t track;
-    bool ours;              /* the thread is one of the library's own (thread.h) */
-    bool refused;           /* the gate was: na_emergency_alloc may serve it */
-    uint32_t holder;        /* tag of the thread that it is attached to; 0: of one that ended */
-    struct na_holes *holes; /* in its mixed spans (holes.h); NULL: it never had any */
+    void *zero_block; /* drawn last, and new: it reads as zero, if calloc is next to have it */
+    bool ours;        /* the thread is one of the library's own (thread.h) */
+    bool refused;     /* the gate was: na_emergency_alloc may serve it */
+    uint32_t holder;  /* tag of the thread that it is attached to; 0: of one that ended */
+    struct na_holes *holes;           /* in its mixed spans (holes.h); NULL: it never had any */
     struct na_heap_cache *heap_cache; /* heap_cache.h; NULL: it never had any */
     struct na_tcache *next_idle;      /* guarded by the cache-list lock */
 

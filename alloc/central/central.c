@@ -87,12 +87,13 @@ na_batch_t na_transfer_take(unsigned node, unsigned cls, unsigned tcache) {
     return 0;
 }
 
-void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow, uint32_t *got) {
+void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow, bool *untouched,
+                      uint32_t *got) {
     na_central_t *c = &centrals[node]->of[cls];
     na_span_kind_t kind = {.cls = (uint8_t)cls,
                            .node = (uint8_t)node,
                            .owner = (uint16_t)(NA_OWNER_POOL | node),
-                           .sampled = false};
+                           .untouched = untouched};
     na_lock(&c->lock);
     void *blocks = na_span_list_take(&c->spans, kind, want, may_grow, got);
     na_unlock(&c->lock);

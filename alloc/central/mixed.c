@@ -324,7 +324,10 @@ static size_t release_mixed(na_mixer_t *mixer, na_span_t *span) {
     size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
     unlist_mixed(mixer, span);
     na_pagemap_remove(span);
-    na_pageheap_free(span->node, span->start, span->pages);
+    if (na_class_fills(span->cls)) /* it was one of its class */
+        na_pageheap_free_filled(span->node, span->start, span->pages);
+    else
+        na_pageheap_free(span->node, span->start, span->pages);
     na_span_delete(span);
     return bytes;
 }

@@ -24,6 +24,7 @@
 
 #include "alloc/central/tag.h"
 #include "alloc/sys/base.h"
+#include "alloc/sys/os.h"
 
 #define NA_CLASS_COUNT 61u /* with class 0 */
 #define NA_SMALL_MAX   32768u
@@ -74,6 +75,12 @@ NA_INLINE const na_class_t *na_class_of_tag(uint32_t tag) {
     _Static_assert(sizeof(na_class_t) % NA_BIN_SIZE == 0, "bin offsets scale to classes");
     const char *classes = (const char *)na_classes;
     return (const na_class_t *)(classes + (tag & 0xffff) * (sizeof(na_class_t) / NA_BIN_SIZE));
+}
+
+/* Blocks of the class fill the pages of their spans: none is used without being written to, but for
+ * the pages of a span's end. */
+NA_INLINE bool na_class_fills(unsigned cls) {
+    return na_classes[cls].size < na_os_page;
 }
 
 /* Smallest class that holds `size` and whose blocks lie at multiples of `alignment` (a power of two

@@ -53,10 +53,15 @@ static void relist(na_span_list_t *spans, na_span_t *span) {
 /* --- pages --- */
 
 static bool take_pages(na_span_t *span, na_span_kind_t kind, uint32_t pages) {
-    bool zeroed;
-    span->start = kind.chunks != NULL ? na_chunks_alloc(kind.chunks, pages, &span->chunk)
-                                      : na_pageheap_alloc(kind.node, pages, 1, &zeroed);
+    bool zeroed = false;
+    if (kind.chunks != NULL)
+        span->start = na_chunks_alloc(kind.chunks, pages, &span->chunk);
+    else if (na_class_fills(kind.cls))
+        span->start = na_pageheap_alloc_filled(kind.node, pages, &zeroed);
+    else
+        span->start = na_pageheap_alloc(kind.node, pages, 1, &zeroed);
     if (span->start == 0) return false;
+    span->zeroed = zeroed;
     span->pages = pages;
     span->dedicated = kind.chunks != NULL;
     span->home = kind.node;
@@ -72,7 +77,10 @@ static void give_pages_back(na_span_t *span) {
     } else {
         if (NA_UNLIKELY(span->home != span->node))
             na_pageheap_count_stray(span->home, span->node, span->pages, false);
-        na_pageheap_free(span->node, span->start, span->pages);
+        if (na_class_fills(span->cls))
+            na_pageheap_free_filled(span->node, span->start, span->pages);
+        else
+            na_pageheap_free(span->node, span->start, span->pages);
     }
     na_span_delete(span);
 }
@@ -161,6 +169,15 @@ static bool carve_fresh(na_span_t *span, uint32_t size, taken_t *taken) {
     return true;
 }
 
+/* Takes the next block of at least a page, and writes nothing to it. */
+static void carve_one(na_span_t *span, uint32_t size, taken_t *taken) {
+    uintptr_t block = span->start + (uintptr_t)span->carved * size;
+    if (NA_UNLIKELY(na_pressure_is_exhausted()) && !na_pressure_may_use(block, size)) return;
+    span->carved++;
+    taken->first = taken->last = (void *)block;
+    taken->count = 1;
+}
+
 void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t want, bool may_grow,
                         uint32_t *got) {
     taken_t taken = {0};
@@ -173,6 +190,11 @@ void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t wan
             span->free = span->free_tail = NULL;
             span->free_count = 0;
             span->at_home = 0;
+        } else if (kind.untouched != NULL && !na_class_fills(kind.cls)) {
+            if (taken.count == 0) carve_one(span, na_classes[kind.cls].size, &taken);
+            *kind.untouched = taken.count == 1 && span->zeroed;
+            relist(spans, span);
+            break;
         } else if (NA_UNLIKELY(!carve_fresh(span, na_classes[kind.cls].size, &taken))) {
             break;
         }

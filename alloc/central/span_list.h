@@ -43,6 +43,8 @@ typedef struct na_span_kind {
     uint8_t node;
     uint16_t owner;
     bool sampled;
+    bool *untouched;     /* not NULL: new blocks of a page or more come one by one, and are not
+                          * written to; set if that one reads as zero */
     na_chunks_t *chunks; /* where their pages come from; NULL: from the node's page heap */
 } na_span_kind_t;
 
@@ -51,12 +53,22 @@ typedef struct na_span_kind {
  * there are `want`. Returns them as a list, in that order, and sets *got >= 1, *got < want only
  * when the system refuses more; NULL: nothing to be had. O(1) a span, plus the blocks carved.
  *
+ * Kinds that are `untouched`: of classes whose blocks do not fill pages (na_class_fills) memory not
+ * carved yet is taken only when there is no free block, and then one block, less than `want`: its
+ * first page may be one that the program never writes to. No list of a single block of such a class
+ * has a link: it must not be read.
+ *
  * What is carved is in the order of addresses. A program mostly reads in the order in which it
  * allocated, and processors fetch ahead upwards: vvp, a simulator that keeps 12,000 blocks of 2.7
  * KiB, took 1.11 times as long when each page of a call came before the one below it
  * (bench/programs/others.py --only vvp). */
 void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t want, bool may_grow,
                         uint32_t *got);
+
+/* Of a list of so many blocks of a class that such a kind gave. */
+NA_INLINE bool na_span_list_is_untouched(unsigned cls, uint32_t count) {
+    return count == 1 && !na_class_fills(cls);
+}
 
 /* A part: blocks of one span that follow each other in a list. Blocks that were handed out together
  * mostly come home together, so that one look at the page map serves many. */

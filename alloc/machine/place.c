@@ -7,6 +7,7 @@
 #include "alloc/sys/bits256.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
+#include "alloc/sys/reserve.h"
 
 _Atomic(bool) na_place_small_pages;
 
@@ -34,6 +35,11 @@ static void advise(void *start, size_t size) {
     bool small = atomic_load_explicit(&na_place_small_pages, memory_order_relaxed);
     uint64_t huge = NA_UNLIKELY(small) ? NA_HUGE_NEVER : na_option(NA_OPT_HUGEPAGES);
     if (huge >= NA_HUGE_ALWAYS) na_os_hugepage(start, size, huge == NA_HUGE_ALWAYS);
+}
+
+bool na_place_keeps_small(void) {
+    return na_option(NA_OPT_HUGEPAGES) == NA_HUGE_AUTO &&
+           na_reserve_huge_grant() == NA_HUGE_GRANT_UNASKED;
 }
 
 bool na_place(void *start, size_t size, unsigned node, bool bind) {

@@ -18,6 +18,10 @@ bool na_place_binds(unsigned node);
 /* When a node is full its memory is to come from another one: it is bound, and not strictly. */
 bool na_place_spills(unsigned node);
 
+/* The system makes huge pages unasked, and NUMALLOC_HUGEPAGES leaves it to us: ranges that blocks
+ * are handed out from are advised against them (page/prefault.h). */
+bool na_place_keeps_small(void);
+
 /* Binds the range to the node if `bind`, and gives the advice on huge pages that NUMALLOC_HUGEPAGES
  * asks for. Returns whether it is bound: a refusal (EPERM and ENOSYS under containers' seccomp
  * filters, above all) is normal; the range then gets its node by first touch. */

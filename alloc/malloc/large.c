@@ -97,7 +97,6 @@ typedef struct na_large_kind {
     bool by_touch;              /* its pages are to lie where they are first touched */
     bool held;                  /* a run of pages that hold memory already, or none */
     bool huge;                  /* dedicated, and huge pages are asked for */
-    bool dense;                 /* it will be written from its beginning on (prefault.h) */
     const uint64_t *interleave; /* NULL, or the nodes (of the system) that its pages go to */
 } na_large_kind_t;
 
@@ -129,8 +128,7 @@ static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
         span->placement = NA_PLACEMENT_FIRST_TOUCH;
     } else
         na_place(start, bytes, span->node, na_place_binds(span->node));
-    bool dense = kind->dense && !kind->by_touch && span->node != NA_NODE_ANY && na_prefault_huge();
-    if ((kind->huge && !na_pressure_is_critical()) || dense) na_os_hugepage(start, bytes, true);
+    if (kind->huge && !na_pressure_is_critical()) na_os_hugepage(start, bytes, true);
     if (!na_os_commit(start, bytes)) {
         na_os_unmap(start, bytes);
         na_limit_release(bytes);
@@ -182,8 +180,7 @@ static bool map_run(na_span_t *span, const na_large_kind_t *kind, bool *zeroed) 
         start = na_pageheap_alloc(kind->node, pages, (uint32_t)(kind->alignment >> NA_PAGE_SHIFT),
                                   zeroed);
     if (start == 0) return false;
-    if (kind->dense && !kind->held && !by_touch && pages >= 2 * NA_HUGE_PAGES)
-        na_prefault_block(start, pages);
+    if (!kind->held && pages >= 2 * NA_HUGE_PAGES) na_prefault_block(start, pages);
     span->start = start;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     if (na_pressure_is_critical() && (!*zeroed || na_pressure_is_exhausted())) give_end_back(span);
@@ -394,7 +391,6 @@ static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, 
     if (size == 0) /* aligned to more than a page */
         size = 1;
     uint32_t pages = pages_for(size);
-    kind.dense = na_entry_kind(entry) != NA_ENTRY_CALLOC;
     kind.dedicated |= pages > NA_RUN_MAX_PAGES || kind.alignment > NA_HUGE_SIZE ||
                       (NA_UNLIKELY(na_harden > 1) && na_large_room_for_mapping());
     void *block = NULL;
@@ -488,7 +484,7 @@ void *na_large_alloc_grown(size_t size, na_entry_t entry) {
     bool unused;
     if (size <= NA_SMALL_MAX || pages_for(size) == 0 || NA_UNLIKELY(na_harden > 1)) return NULL;
     na_large_kind_t kind = {
-        .alignment = NA_PAGE_SIZE, .node = OWN_NODE, .grows = true, .dense = true};
+        .alignment = NA_PAGE_SIZE, .node = OWN_NODE, .grows = true};
     kind.dedicated = size >= NA_GROWN_MIN;
     if (kind.dedicated && !na_large_room_for_mapping()) return NULL;
     return alloc(size, kind, entry, &unused);

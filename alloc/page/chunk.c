@@ -64,7 +64,10 @@ static void place(const na_chunks_t *chunks, void *start) {
         na_place_interleaved(start, NA_HUGE_SIZE, chunks->turns, NA_OS_NODES);
     else
         na_place(start, NA_HUGE_SIZE, chunks->node, na_place_binds(chunks->node));
-    if (chunks->huge && !na_pressure_is_critical()) na_os_hugepage(start, NA_HUGE_SIZE, true);
+    if (chunks->huge && !na_pressure_is_critical())
+        na_os_hugepage(start, NA_HUGE_SIZE, true);
+    else if (na_place_keeps_small())
+        na_os_hugepage(start, NA_HUGE_SIZE, false);
 }
 
 /* A struct for a chunk, from those that are left over or new. */

@@ -129,12 +129,21 @@ NA_INLINE bool na_pages_may_regret(const na_free_pages_t *s, const na_hugepage_t
            atomic_load_explicit(&s->clock, memory_order_relaxed) - hp->purged_at < s->delay;
 }
 
+/* These dirty pages are no longer free, or no longer dirty; how many were had ahead. */
+static unsigned na_pages_end_ahead(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t pages) {
+    na_bits_t ended = na_bits_and(hp->ahead, pages);
+    unsigned count = na_bits_count_all(&ended);
+    hp->ahead = na_bits_and(hp->ahead, na_bits_not(pages));
+    s->ahead -= count;
+    return count;
+}
+
 static void na_pages_count_taken(na_free_pages_t *s, na_hugepage_t *hp, unsigned n,
                                  unsigned dirty) {
     hp->touched = true;
-    unsigned ahead = dirty < hp->ahead ? dirty : hp->ahead;
-    hp->ahead = (uint16_t)(hp->ahead - ahead);
-    s->ahead -= ahead;
+    unsigned ahead = 0;
+    if (dirty && NA_UNLIKELY(!na_bits_empty(&hp->ahead)))
+        ahead = na_pages_end_ahead(s, hp, hp->used);
     if (NA_UNLIKELY(n - dirty + ahead != 0) && na_pages_may_regret(s, hp))
         s->cap_regret += n - dirty + ahead / 2; /* in large pieces it costs less */
     s->used += n;
@@ -220,7 +229,7 @@ void na_pages_hold(na_free_pages_t *s, na_hugepage_t *hp, unsigned start, unsign
     /* Before it has memory: mappings of which each has some of its own are never joined again. */
     na_region_use(hp->region, na_hugepage_start(hp) + ((uintptr_t)(start + n) << NA_PAGE_SHIFT));
     na_bits_set(&hp->dirty, start, n);
-    hp->ahead = (uint16_t)(hp->ahead + n);
+    na_bits_set(&hp->ahead, start, n);
     s->ahead += n;
     hp->freed_at = atomic_load_explicit(&s->clock, memory_order_relaxed);
     s->dirty += n;
@@ -233,9 +242,8 @@ unsigned na_pages_isolate(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t pages
     unsigned dirty = na_bits_count(&taken, 0, NA_HUGE_PAGES);
     hp->used = na_bits_or(hp->used, pages);
     hp->dirty = na_bits_and(hp->dirty, na_bits_not(pages));
-    unsigned ahead = dirty < hp->ahead ? dirty : hp->ahead;
-    hp->ahead = (uint16_t)(hp->ahead - ahead);
-    s->ahead -= ahead;
+    na_pages_end_ahead(s, hp, pages);
+    s->astray -= dirty < s->astray ? dirty : s->astray;
     na_pages_recount(hp);
     s->dirty -= dirty;
     na_pages_place(s, hp);
@@ -257,20 +265,26 @@ void na_pages_restore(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t pages, bo
  */
 
 /* Where n pages fit in a hugepage: pages that still hold memory before others, then the lowest. */
-NA_INLINE unsigned na_hugepage_find(const na_hugepage_t *hp, uint32_t n, uint32_t align) {
+NA_INLINE unsigned na_hugepage_find(const na_hugepage_t *hp, uint32_t n, uint32_t align,
+                                    bool spares) {
     unsigned at = NA_BITS_NONE;
-    if (!na_bits_empty(&hp->dirty)) at = na_bits_find_run(hp->dirty, n, align);
-    if (at == NA_BITS_NONE) at = na_bits_find_run(na_bits_not(hp->used), n, align);
+    na_bits_t dirty = hp->dirty, free = na_bits_not(hp->used);
+    if (spares && NA_UNLIKELY(!na_bits_empty(&hp->ahead))) {
+        dirty = na_bits_and(dirty, na_bits_not(hp->ahead));
+        free = na_bits_and(free, na_bits_not(hp->ahead));
+    }
+    if (!na_bits_empty(&dirty)) at = na_bits_find_run(dirty, n, align);
+    if (at == NA_BITS_NONE) at = na_bits_find_run(free, n, align);
     return at;
 }
 
-static na_hugepage_t *na_pages_search(na_free_pages_t *s, uint32_t n, uint32_t align,
+static na_hugepage_t *na_pages_search(na_free_pages_t *s, uint32_t n, uint32_t align, bool spares,
                                       unsigned tries_each, unsigned *at) {
     for (unsigned list = na_bits_next(&s->fit_map, n); list != NA_BITS_NONE;
          list = na_bits_next(&s->fit_map, list + 1)) {
         na_hugepage_t *hp = s->fit[list].head;
         for (unsigned tries = 0; hp && tries < tries_each; tries++, hp = hp->fit.next) {
-            *at = na_hugepage_find(hp, n, align);
+            *at = na_hugepage_find(hp, n, align, spares);
             if (*at != NA_BITS_NONE) return hp;
         }
     }
@@ -281,13 +295,14 @@ static na_hugepage_t *na_pages_search(na_free_pages_t *s, uint32_t n, uint32_t a
  * with less a few are tried first, and all of them only before the heap grows. */
 #define NA_FIT_TRIES 8
 
-static na_hugepage_t *na_pages_find(na_free_pages_t *s, uint32_t n, uint32_t align, unsigned *at) {
-    na_hugepage_t *hp = na_pages_search(s, n, align, NA_FIT_TRIES, at);
+static na_hugepage_t *na_pages_find(na_free_pages_t *s, uint32_t n, uint32_t align, bool spares,
+                                    unsigned *at) {
+    na_hugepage_t *hp = na_pages_search(s, n, align, spares, NA_FIT_TRIES, at);
     if (NA_LIKELY(hp)) return hp;
     *at = 0;
     if (s->empty_dirty.tail) return s->empty_dirty.tail;
     if (s->empty_clean.head) return s->empty_clean.head;
-    return align > 1 ? na_pages_search(s, n, align, UINT32_MAX, at) : NULL;
+    return align > 1 ? na_pages_search(s, n, align, spares, UINT32_MAX, at) : NULL;
 }
 
 /* First index >= from whose bit is set; `count` if there is none. */
@@ -374,13 +389,14 @@ static uintptr_t na_pages_take_from(na_free_pages_t *s, na_hugepage_t *hp, uint3
     return start;
 }
 
-uintptr_t na_pages_take(na_free_pages_t *s, uint32_t n, uint32_t align, uint32_t *dirty) {
+uintptr_t na_pages_take(na_free_pages_t *s, uint32_t n, uint32_t align, bool spares,
+                        uint32_t *dirty) {
     if (NA_UNLIKELY(n >= NA_HUGE_PAGES)) {
         na_hugepage_t *first = na_pages_find_long(s, n);
         return first ? na_pages_take_from(s, first, n, dirty) : 0;
     }
     unsigned at;
-    na_hugepage_t *hp = na_pages_find(s, n, align, &at);
+    na_hugepage_t *hp = na_pages_find(s, n, align, spares, &at);
     if (!hp) return 0;
     *dirty = na_pages_take_at(s, hp, at, n);
     return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
@@ -433,7 +449,7 @@ uintptr_t na_pages_take_growing(na_free_pages_t *s, uint32_t n, uint32_t slack, 
     na_hugepage_t *hp;
     unsigned at = 0;
     if (all < NA_HUGE_PAGES)
-        hp = na_pages_find(s, all, 1, &at);
+        hp = na_pages_find(s, all, 1, false, &at);
     else
         hp = na_pages_find_long(s, all);
     if (!hp) return 0;

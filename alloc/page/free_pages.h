@@ -33,9 +33,11 @@ typedef struct na_free_pages {
     na_hugelist_t empty_dirty, empty_clean;
     na_hugelist_t old; /* partly used, with dirty pages; the longest untouched by a free first */
 
-    uint64_t used;  /* in spans */
-    uint64_t dirty; /* free, may hold memory */
-    uint64_t ahead; /* of these, so many at most got it before they were wanted */
+    uint64_t used;   /* in spans */
+    uint64_t dirty;  /* free, may hold memory */
+    uint64_t ahead;  /* of these, had for what small blocks will fill next (prefault.h) */
+    uint64_t filled; /* in spans of blocks smaller than a page of the system */
+    uint64_t astray; /* pages had ahead that others took, and that were not given back since */
 
     /* Purging (purge.c). Times in ms. */
     _Atomic(uint64_t) clock; /* a recent na_os_ms: the clock is not read at every free */
@@ -84,8 +86,10 @@ NA_INLINE unsigned na_pages_next(unsigned set) {
 }
 
 /* Takes n (1..NA_RUN_MAX_PAGES) free pages, accessible already. *dirty: how many of them may hold
- * memory. 0 if there are none. */
-uintptr_t na_pages_take(na_free_pages_t *s, uint32_t n, uint32_t align, uint32_t *dirty);
+ * memory. 0 if there are none. `spares`: not those that hold it ahead, if they are a hugepage's
+ * part. */
+uintptr_t na_pages_take(na_free_pages_t *s, uint32_t n, uint32_t align, bool spares,
+                        uint32_t *dirty);
 
 /* The same among pages that all hold memory, so that no more is asked of the system. */
 uintptr_t na_pages_take_dirty(na_free_pages_t *s, uint32_t n, uint32_t align);

@@ -42,6 +42,7 @@ void na_limit_release(size_t bytes) {
 typedef struct na_wish {
     uint32_t align;
     uint32_t slack; /* to grow into, on either side; 0: none */
+    bool filled;    /* by blocks smaller than a page of the system */
 } na_wish_t;
 
 static uintptr_t na_pageheap_find_growing(na_free_pages_t *s, uint32_t pages, uint32_t slack,
@@ -76,18 +77,21 @@ static void na_pageheap_touch(uintptr_t start, uint32_t pages) {
     if (pages > NA_WHOLE_PAGES) return;
     uintptr_t end = start + ((uintptr_t)pages << NA_PAGE_SHIFT);
     for (uintptr_t p = start; p < end; p += na_os_page)
-        __atomic_fetch_or((char *)p, 0, __ATOMIC_RELAXED);
+        na_os_touch((void *)p);
 }
 
-/* Free memory, else new memory, anywhere. */
-static uintptr_t na_pageheap_take_any(na_free_pages_t *s, uint32_t pages, uint32_t align,
+/* Free memory, else new memory, anywhere; what small blocks will fill next for them, or at last. */
+static uintptr_t na_pageheap_take_any(na_free_pages_t *s, uint32_t pages, na_wish_t wish,
                                       uint32_t *dirty) {
+    bool spares = !wish.filled && s->ahead != 0;
     for (bool grown = false;; grown = true) {
-        bool across = na_pages_may_cross(pages, align); /* growth may have found a limit */
-        uintptr_t start =
-            across ? na_pages_take_across(s, pages, dirty) : na_pages_take(s, pages, align, dirty);
-        if (NA_LIKELY(start) || grown || !na_pages_grow(s, pages, align)) return start;
+        bool across = na_pages_may_cross(pages, wish.align); /* growth may have found a limit */
+        uintptr_t start = across ? na_pages_take_across(s, pages, dirty)
+                                 : na_pages_take(s, pages, wish.align, spares, dirty);
+        if (NA_LIKELY(start)) return start;
+        if (grown || !na_pages_grow(s, pages, wish.align)) break;
     }
+    return spares ? na_pages_take(s, pages, wish.align, false, dirty) : 0;
 }
 
 /* Free memory of the node, else new memory of the node. With the lock; lets it go. */
@@ -95,15 +99,20 @@ static uintptr_t na_pageheap_take_locked(na_free_pages_t *s, uint32_t pages, na_
                                          bool *zeroed) {
     uintptr_t start = 0;
     uint32_t dirty;
+    uint64_t ahead = s->ahead;
     if (NA_UNLIKELY(wish.slack)) start = na_pageheap_find_growing(s, pages, wish.slack, &dirty);
     if (NA_UNLIKELY(na_pressure_is_critical()) && !start &&
         (start = na_pages_take_dirty(s, pages, wish.align)))
         dirty = pages;
-    if (NA_LIKELY(!start)) start = na_pageheap_take_any(s, pages, wish.align, &dirty);
+    if (NA_LIKELY(!start)) start = na_pageheap_take_any(s, pages, wish, &dirty);
     bool beyond_peak = start && na_purge_peak_due(s, pages - dirty);
-    if (NA_LIKELY(start)) s->fresh += pages - dirty;
-    uint32_t populate =
-        start && dirty < pages && !beyond_peak ? na_prefault_plan(s, start, pages) : 0;
+    uint32_t populate = 0;
+    if (NA_LIKELY(start)) {
+        s->fresh += pages - dirty;
+        na_prefault_taken(s, pages, ahead, wish.filled);
+        if (wish.filled && dirty < pages && !beyond_peak)
+            populate = na_prefault_plan(s, start, pages);
+    }
     na_unlock(&s->lock);
     if (NA_LIKELY(start)) *zeroed = dirty == 0;
     if (populate != 0) na_prefault(start, populate);
@@ -260,7 +269,9 @@ unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages) {
 static uintptr_t na_pageheap_take_dirty(na_free_pages_t *s, uint32_t pages, na_wish_t wish,
                                         bool *zeroed) {
     na_lock(&s->lock);
+    uint64_t ahead = s->ahead;
     uintptr_t start = na_pages_take_dirty(s, pages, wish.align);
+    if (start) na_prefault_taken(s, pages, ahead, wish.filled);
     na_unlock(&s->lock);
     if (start) *zeroed = false;
     return start;
@@ -411,6 +422,10 @@ uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages,
     return na_pageheap_serve(node, pages, (na_wish_t){.align = align_pages}, zeroed);
 }
 
+uintptr_t na_pageheap_alloc_filled(unsigned node, uint32_t pages, bool *zeroed) {
+    return na_pageheap_serve(node, pages, (na_wish_t){.align = 1, .filled = true}, zeroed);
+}
+
 uintptr_t na_pageheap_alloc_growing(unsigned node, uint32_t pages, uint32_t slack, bool *zeroed) {
     return na_pageheap_serve(node, pages, (na_wish_t){.align = 1, .slack = slack}, zeroed);
 }
@@ -427,10 +442,8 @@ bool na_pageheap_leaves_to_touch(unsigned node) {
 
 /* Free pages that all hold memory. */
 static uintptr_t na_pageheap_take_held(na_free_pages_t *s, uint32_t pages) {
-    na_lock(&s->lock);
-    uintptr_t start = na_pages_take_dirty(s, pages, 1);
-    na_unlock(&s->lock);
-    return start;
+    bool zeroed;
+    return na_pageheap_take_dirty(s, pages, (na_wish_t){.align = 1}, &zeroed);
 }
 
 uintptr_t na_pageheap_alloc_held(unsigned node, uint32_t pages) {
@@ -582,11 +595,12 @@ bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t
 
 /* --- giving back --- */
 
-void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
+NA_INLINE void na_pageheap_give(unsigned node, uintptr_t start, uint32_t pages, bool filled) {
     if (NA_UNLIKELY(pages == 0)) return;
     na_hugepage_t *hp = na_pageheap_find(node, start, pages);
     na_free_pages_t *s = &na_free_pages[hp->region->set];
     na_lock(&s->lock);
+    s->filled -= filled ? pages : 0;
     uint64_t now = na_purge_clock(s, pages);
     na_prefault_freed(hp, na_page_in_hugepage(start), pages);
     uint32_t left = pages;
@@ -601,6 +615,14 @@ void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
     na_unlock(&s->lock);
     na_limit_release((size_t)pages << NA_PAGE_SHIFT);
     if (NA_UNLIKELY(purge)) na_purge_cap(s);
+}
+
+void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
+    na_pageheap_give(node, start, pages, false);
+}
+
+void na_pageheap_free_filled(unsigned node, uintptr_t start, uint32_t pages) {
+    na_pageheap_give(node, start, pages, true);
 }
 
 /* Beside pages that lay elsewhere the system may have put more of its own accord, by huge pages: to

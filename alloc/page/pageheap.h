@@ -63,8 +63,13 @@
  * na_pageheap_node_of says which. */
 uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages, bool *zeroed);
 
-/* The same for a run that is expected to grow (na_pageheap_extend): where at least `slack` pages on
- * either side of it are free, if there is such a place. */
+/* The same, on no boundary, for a span of blocks smaller than a page of the system: they will fill
+ * it, so memory may be had ahead of their writes (prefault.h). Ends with na_pageheap_free_filled.
+ */
+uintptr_t na_pageheap_alloc_filled(unsigned node, uint32_t pages, bool *zeroed);
+
+/* The same as na_pageheap_alloc for a run that is expected to grow (na_pageheap_extend): where at
+ * least `slack` pages on either side of it are free, if there is such a place. */
 uintptr_t na_pageheap_alloc_growing(unsigned node, uint32_t pages, uint32_t slack, bool *zeroed);
 
 /* The same as na_pageheap_alloc, but only free pages that all hold memory: the process does not
@@ -100,6 +105,7 @@ unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages);
  * `node` is what node_of says of the run; the process ends with a message if the run was not taken.
  */
 void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages);
+void na_pageheap_free_filled(unsigned node, uintptr_t start, uint32_t pages);
 
 /* The same for pages that the caller has given back to the system: they read as zero. */
 void na_pageheap_free_purged(unsigned node, uintptr_t start, uint32_t pages);

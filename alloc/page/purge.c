@@ -200,10 +200,6 @@ bool na_purge_exceeds(const na_free_pages_t *s) {
     return s->used + s->dirty > na_purge_bound(s);
 }
 
-bool na_purge_has_room(const na_free_pages_t *s, uint32_t pages) {
-    return s->dirty + pages <= s->used / NA_AHEAD_PART + (NA_AHEAD_SLACK >> NA_PAGE_SHIFT);
-}
-
 /* Pages with blocks: runs that are kept count as free ones. */
 static uint64_t na_in_use(const na_free_pages_t *s) {
     size_t set = (size_t)(s - na_free_pages);

@@ -38,9 +38,6 @@ void na_purge_cap(na_free_pages_t *s);
 bool na_purge_peak_due(na_free_pages_t *s, uint64_t clean);
 /* With the lock: what is resident passes what may be. */
 bool na_purge_exceeds(const na_free_pages_t *s);
-/* With the lock: so many free pages may get memory ahead of use. With them a sixteenth of what is
- * in use, and a mebibyte, may be free and hold memory. */
-bool na_purge_has_room(const na_free_pages_t *s, uint32_t pages);
 /* With the lock: free pages hold memory, which is to be purged by age. */
 void na_purge_will_be_due(na_free_pages_t *s);
 void na_purge_to_peak(na_free_pages_t *s);

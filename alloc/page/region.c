@@ -93,9 +93,12 @@ static na_region_t *na_region_try(size_t first, size_t size) {
     return region;
 }
 
-static bool na_region_place_as(const na_region_t *region, void *start, size_t bytes, bool bind) {
-    if (NA_UNLIKELY(region->by_touch)) return na_place_by_touch(start, bytes);
-    return na_place(start, bytes, region->node, bind);
+static bool na_region_place_new(const na_region_t *region, void *start, size_t bytes) {
+    bool bound = NA_UNLIKELY(region->by_touch)
+                     ? na_place_by_touch(start, bytes)
+                     : na_place(start, bytes, region->node, region->bound);
+    if (region->keeps_small) na_os_hugepage(start, bytes, false);
+    return bound;
 }
 
 na_region_t *na_region_create(unsigned node, bool by_touch, size_t need, bool bind,
@@ -110,15 +113,14 @@ na_region_t *na_region_create(unsigned node, bool by_touch, size_t need, bool bi
     if (!region) return NULL;
     region->node = node;
     region->by_touch = by_touch;
-    region->bound = na_region_place_as(region, (void *)region->start, region->space.reserved, bind);
+    region->bound = bind;
+    region->bound = na_region_place_new(region, (void *)region->start, region->space.reserved);
     na_reserve_join(&region->space);
     return region;
 }
 
 void na_region_place(void *owner, void *start, size_t bytes) {
-    const na_region_t *region = owner;
-    (void)na_region_place_as(region, start, bytes, region->bound);
-    if (region->keeps_small) na_os_hugepage(start, bytes, false);
+    (void)na_region_place_new(owner, start, bytes);
 }
 
 na_reserve_result_t na_region_open(na_region_t *region, size_t to, size_t committed) {
@@ -159,6 +161,12 @@ void na_region_end_huge_pages(na_region_t *region) {
 void na_region_keep_small(na_region_t *region) {
     region->keeps_small = true;
     na_region_end_huge_pages(region);
+}
+
+void na_region_use_more(na_region_t *region, size_t to) {
+    if (to > NA_HUGE_SIZE && !region->keeps_small && na_place_keeps_small())
+        na_region_keep_small(region);
+    na_reserve_dump_to(&region->space, to);
 }
 
 void na_region_after_fork_child(void) {

@@ -46,6 +46,7 @@ typedef enum __attribute__((packed)) na_advice {
 struct na_hugepage {
     na_bits_t used;         /* in a span, being purged, or right of the frontier */
     na_bits_t dirty;        /* free, may hold memory of the system */
+    na_bits_t ahead;        /* of these, for what small blocks will fill next (prefault.h) */
     na_hugepage_link_t fit; /* in the list for its longest free run */
     na_hugepage_link_t old; /* in the list of partly used hugepages with dirty pages, by age */
     na_region_t *region;
@@ -54,7 +55,6 @@ struct na_hugepage {
     _Atomic(na_mix_word_t *) mix; /* of all its pages; NULL: none was ever in a mixed span */
     uint16_t longest;             /* free run, pages */
     uint16_t list;                /* which list `fit` is in: see free_pages.h */
-    uint16_t ahead; /* pages that got memory before they were wanted; at most so many still wait */
     bool in_old;
     bool touched;   /* was in use at least once */
     bool was_clean; /* wholly free and without memory before its pages were last taken */
@@ -74,7 +74,8 @@ struct na_region {
     unsigned set;       /* whose pages they are, an index of na_free_pages; by who made it */
     bool by_touch;      /* pages lie where they are first touched */
     bool bound;
-    bool keeps_small; /* na_region_keep_small was called */
+    bool keeps_small; /* advised against huge pages, but where one is asked for */
+    bool was_cut;     /* parts of it have other advice, or had */
     /* No row of row_least or more free pages begins before page row_from (pages from start). */
     uint32_t row_from, row_least;
     uint32_t empties;         /* hugepages that are accessible and wholly free */
@@ -106,9 +107,13 @@ void na_region_end_huge_pages(na_region_t *region);
 /* Nor in what is reserved later, but where one is asked for. With the set's lock. */
 void na_region_keep_small(na_region_t *region);
 
-/* Pages up to this address are in use: core files have them. */
+/* The second half of na_region_use. With the set's lock. */
+void na_region_use_more(na_region_t *region, size_t to);
+/* Pages up to this address are in use: core files have them, and where huge pages come unasked,
+ * they do so no more. (The first hugepage is several mappings until then, so that it gets none.) */
 NA_INLINE void na_region_use(na_region_t *region, uintptr_t end) {
-    na_reserve_dump(&region->space, end - region->start);
+    if (NA_UNLIKELY(end - region->start > region->space.dumped))
+        na_region_use_more(region, end - region->start);
 }
 
 /* NULL for an address that no region has opened. */

@@ -96,7 +96,5 @@
 #define NA_PURGE_PEAK_MS      2000u       /* a peak older than that binds no more */
 #define NA_PURGE_SLACK        (1u << 20)  /* beyond the peak and an eighth */
 #define NA_PURGE_TICK         (64u << 20) /* a tick purges no more */
-#define NA_AHEAD_PART         16u         /* of what is in use may be free and hold memory before */
-#define NA_AHEAD_SLACK        (1u << 20)  /* it was wanted, and so much (prefault.h) */
 
 #endif

@@ -256,6 +256,11 @@ void na_os_hugepage(void *start, size_t size, bool on) {
                      0, 0);
 }
 
+bool na_os_refuses_huge(void) {
+    enum { GET_THP_DISABLE = 42 }; /* PR_GET_THP_DISABLE */
+    return na_syscall(SYS_prctl, GET_THP_DISABLE, 0, 0, 0, 0, 0) > 0;
+}
+
 bool na_os_populate(void *start, size_t size) {
     enum { POPULATE_WRITE = 23 }; /* newer than some C libraries' headers */
     long result = na_syscall(SYS_madvise, (long)start, (long)size, POPULATE_WRITE, 0, 0, 0);

@@ -78,8 +78,18 @@ void na_os_split_huge(void *start, size_t size);
  * False: the system does not know it (Linux before 5.14), or forbids it. */
 bool na_os_populate(void *start, size_t size);
 
+/* Writes to the page, and changes nothing. (The compiler may not know that it changes nothing: it
+ * would leave it out.) */
+NA_INLINE void na_os_touch(void *page) {
+    char nothing = 0;
+    __asm__("" : "+r"(nothing));
+    __atomic_fetch_or((char *)page, nothing, __ATOMIC_RELAXED);
+}
+
 /* madvise(MADV_HUGEPAGE / MADV_NOHUGEPAGE). */
 void na_os_hugepage(void *start, size_t size, bool on);
+/* The process is to have none (prctl PR_SET_THP_DISABLE; children inherit it). */
+bool na_os_refuses_huge(void);
 /* Makes huge pages of what is there, now (madvise MADV_COLLAPSE, Linux 6.1): 0, or a negative
  * errno. -EBUSY: a control group cannot be charged for them. */
 long na_os_collapse(void *start, size_t size);

@@ -10,7 +10,7 @@
  * others came first it ends earlier. What is reserved and not opened is given back, of all pieces,
  * when the system refuses a mapping.
  *
- * What is opened is part of core files from when it is first used (na_reserve_dump), so that they
+ * What is opened is part of core files from when it is first used (na_reserve_dump_to), so that they
  * hold no more than what was in use.
  *
  * One piece is opened by one thread at a time (the lock of its owner); giving back may come from
@@ -77,9 +77,6 @@ size_t na_reserve_bytes(const na_reserve_t *piece);
 /* The first `to` bytes are used, and part of core files, and a bit more, so that this is asked
  * for rarely. Not beyond what is opened. */
 void na_reserve_dump_to(na_reserve_t *piece, size_t to);
-NA_INLINE void na_reserve_dump(na_reserve_t *piece, size_t to) {
-    if (NA_UNLIKELY(to > piece->dumped)) na_reserve_dump_to(piece, to);
-}
 
 /* Gives back what no piece has opened, but for 2 MiB each. True: that was something, so that what
  * was refused may be asked for again. Any thread, with any other lock held. */

@@ -2,7 +2,7 @@ ROW("double free", twice_at_once, EVERY, "NNNN c-NN NNNN", "NNNN NN-N NNNN", "NN
     "NNNN NNNN NNNN")
 ROW("  first by another", twice_first_by_another, EVERY, "c-NN N-NN c-NN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  after another free", twice_between, EVERY, "ccNN ccNN ccNN", "NNNN NN-N NNNN",
+ROW("  after another free", twice_between, EVERY, "cnNN c-NN ccNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  after many", twice_after_many, EVERY, "cNNN cNNN cNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
@@ -106,7 +106,7 @@ ROW("link to static", link_to_static, EVERY, "!!-- !!-- !!--", "CC-- CC-- CC--",
     "nnCC nnCC nnCC")
 ROW("  to a live block", link_to_live, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
-ROW("  to no block", link_unaligned, EVERY, "CC-- CC-- CC--", "CC-- CC-- CC--", "nn-C nn-C nn-C",
+ROW("  to no block", link_unaligned, EVERY, "CN-- CN-- CC--", "CN-- CC-- CC--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
 ROW("  to itself", link_to_itself, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")

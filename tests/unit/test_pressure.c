@@ -58,14 +58,14 @@ static uintptr_t runs[RUNS];
 
 static void take(unsigned i) {
     bool zeroed;
-    runs[i] = na_pageheap_alloc(0, RUN, 1, &zeroed);
+    runs[i] = na_pageheap_alloc_filled(0, RUN, &zeroed);
     cr_assert_neq(runs[i], 0);
     for (unsigned page = 0; page < RUN; page++)
         *(volatile char *)(runs[i] + page * NA_PAGE_SIZE) = 1;
 }
 
 static void give(unsigned i) {
-    na_pageheap_free(0, runs[i], RUN);
+    na_pageheap_free_filled(0, runs[i], RUN);
     runs[i] = 0;
 }
 
@@ -280,7 +280,7 @@ Test(pressure, while_exhausted_all_is_touched) {
     unsigned next;
     begin_the_last(&next);
     bool zeroed;
-    uintptr_t run = na_pageheap_alloc(0, RUN, 1, &zeroed);
+    uintptr_t run = na_pageheap_alloc_filled(0, RUN, &zeroed);
     cr_assert_neq(run, 0);
     for (size_t at = 0; at < RUN * NA_PAGE_SIZE; at += na_os_page)
         cr_assert(na_os_is_resident((void *)(run + at)));
@@ -288,7 +288,7 @@ Test(pressure, while_exhausted_all_is_touched) {
 
 Test(pressure, memory_taken_before_is_asked_for_when_it_is_used) {
     bool zeroed;
-    uintptr_t early = na_pageheap_alloc(0, RUN, 1, &zeroed);
+    uintptr_t early = na_pageheap_alloc_filled(0, RUN, &zeroed);
     cr_assert_not(na_os_is_resident((void *)early));
     unsigned next;
     begin_the_last(&next);
