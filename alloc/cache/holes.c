@@ -44,7 +44,7 @@ static const na_span_list_t *set_of(const na_tcache_t *tcache, unsigned cls) {
  * thread caches have of owned classes is guessed to be what this one has.) */
 NA_RACY static void look(const na_tcache_t *tcache, volatile watch_t *watch, bool of_pooled) {
     uint64_t pages = 0, cold = 0;
-    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+    for (unsigned cls = 1; cls < NA_MIX_CLASSES; cls++) {
         if (na_classes[cls].pooled != of_pooled) continue;
         if (!of_pooled && tcache->states[cls].cap == 0) continue;
         const na_span_list_t *spans = set_of(tcache, cls);
@@ -118,7 +118,7 @@ static bool begin_holes(na_tcache_t *tcache) {
 
 void *na_holes_take(na_tcache_t *tcache, unsigned cls, uint32_t want, uint32_t *got) {
     *got = 0;
-    if (tcache->holes == NULL && !begin_holes(tcache)) return NULL;
+    if (cls >= NA_MIX_CLASSES || (tcache->holes == NULL && !begin_holes(tcache))) return NULL;
     pass(tcache, &tcache->holes->owned, false);
     pass(tcache, &pooled[tcache->node], true);
     for (;;) {

@@ -58,7 +58,7 @@ typedef struct na_heap {
     struct na_heap *next_ended;
     na_span_list_t *of[NA_CLASS_COUNT]; /* NULL: none of the class was wanted yet */
 } na_heap_t;
-_Static_assert(sizeof(na_heap_t) <= 640, "there may be thousands");
+_Static_assert(sizeof(na_heap_t) <= 768, "there may be thousands");
 
 /* How its memory lies. */
 typedef struct na_heap_kind {

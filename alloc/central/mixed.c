@@ -20,9 +20,9 @@ struct na_mixer {
     na_lock_t lock;
     uint16_t id;                     /* the thread cache's */
     uint64_t fits;                   /* by class: lists that are not empty */
-    na_span_t *list[NA_CLASS_COUNT]; /* by the largest class that the longest hole has room for */
+    na_span_t *list[NA_MIX_CLASSES]; /* by the largest class that the longest hole has room for */
 };
-_Static_assert(NA_CLASS_COUNT <= 64, "a bit for each class");
+_Static_assert(NA_MIX_CLASSES <= 64, "a bit for each class");
 
 NA_SPARSE static na_mixer_t *mixers[NA_OWNER_POOL];
 static _Atomic(unsigned) mixers_end; /* only ids below have one */
@@ -220,7 +220,7 @@ unsigned na_mix_find(const void *address, uintptr_t *start) {
 
 /* The list for spans with such a hole; 0: none. */
 static unsigned list_for(uint32_t longest) {
-    if (longest >= NA_SMALL_MAX / NA_CLASS_STEP) return NA_CLASS_COUNT - 1;
+    if (longest >= na_classes[NA_MIX_CLASSES - 1].size / NA_CLASS_STEP) return NA_MIX_CLASSES - 1;
     unsigned cls = na_class_table[longest] / NA_BIN_SIZE; /* the smallest that is no smaller */
     return longest != 0 && na_classes[cls].size == longest * NA_CLASS_STEP ? cls
            : longest != 0                                                  ? cls - 1
@@ -313,7 +313,7 @@ static void *take_from_holes(na_mixer_t *mixer, unsigned cls, uint32_t want, uin
     void *blocks = NULL;
     uint64_t from = ~UINT64_C(0) << cls, sure = 0;
     size_t bytes = na_classes[cls].size + (alignment_of(cls) - 1) * NA_CLASS_STEP;
-    if (bytes <= NA_SMALL_MAX) sure = ~UINT64_C(0) << na_class_of(bytes);
+    if (bytes <= na_classes[NA_MIX_CLASSES - 1].size) sure = ~UINT64_C(0) << na_class_of(bytes);
     while (*got < want && (take_some(mixer, sure, cls, want, &blocks, got) ||
                            take_some(mixer, from & ~sure, cls, want, &blocks, got)))
         ;

@@ -48,6 +48,9 @@ extern void (*na_span_fault)(const char *what, const void *block);
 
 typedef struct na_mixer na_mixer_t;
 
+/* Classes that take part: of the others, more than 14 KiB, a span has four blocks at most. */
+#define NA_MIX_CLASSES 64u
+
 NA_INLINE bool na_is_mixed(const na_span_t *span) {
     return NA_UNLIKELY(atomic_load_explicit(&span->mixed, memory_order_acquire));
 }

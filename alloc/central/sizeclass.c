@@ -9,7 +9,7 @@ na_class_t na_classes[NA_CLASS_COUNT];
 uint16_t na_class_table[NA_SMALL_MAX / NA_CLASS_STEP + 1];
 
 enum {
-    TAIL_PART = 8,                /* of a span, at most, lies unused in its tail; */
+    TAIL_PART = 16,               /* of a span, at most, lies unused in its tail; */
     DENSE_TAIL_PART = 32,         /* where memory is short so little, if that takes */
     DENSE_PAGES_MAX = 3,          /* no more pages than these */
     BATCH_BYTES = 16 * 1024,      /* a refill moves about this much */
@@ -70,12 +70,9 @@ void na_sizeclass_init(void) {
     unsigned index = 1;
     for (uint32_t size = 16; size <= 256; size += 16)
         define(index++, size);
-    for (uint32_t base = 256; base < 4096; base *= 2)
+    for (uint32_t base = 256; base < NA_SMALL_MAX; base *= 2)
         for (uint32_t step = 1; step <= 8; step++)
             define(index++, base + base / 8 * step);
-    for (uint32_t base = 4096; base < NA_SMALL_MAX; base *= 2)
-        for (uint32_t step = 1; step <= 4; step++)
-            define(index++, base + base / 4 * step);
 
     unsigned steps = 0; /* malloc(0) is of class 1, too */
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {

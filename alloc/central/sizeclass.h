@@ -1,8 +1,7 @@
 /* sizeclass.h - the block sizes that small requests are rounded up to: ONE table.
  *
  *   16..256      steps of 16          (16 classes)
- *   256..4096    8 steps a doubling   (32 classes, at most 11 % lost)
- *   4096..32768  4 steps a doubling   (12 classes, at most 20 % lost)
+ *   256..32768   8 steps a doubling   (56 classes, at most 11 % lost)
  *
  * Class 0 is no class: its bin never matches (small.h). A power of two is always a class, and a
  * block of a class that is a multiple of A <= NA_PAGE_SIZE lies at a multiple of A, since spans
@@ -26,7 +25,7 @@
 #include "alloc/sys/base.h"
 #include "alloc/sys/os.h"
 
-#define NA_CLASS_COUNT 61u /* with class 0 */
+#define NA_CLASS_COUNT 73u /* with class 0 */
 #define NA_SMALL_MAX   32768u
 #define NA_CLASS_STEP  16u
 /* Bins of blocks from this size on hold few: their credit is extended (cache/bin.h). */
