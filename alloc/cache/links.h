@@ -1,7 +1,7 @@
 /* links.h - signed links: what a bin's blocks link to is checked before it is followed
  * (NUMALLOC_HARDEN).
  *
- *   free block   | next | signature of block and next | ...
+ *   free block   | signature of block and next | next | ...
  *
  * The signature is made with a key that the process draws at its start. A block's two words are
  * signed when it is freed and begins to wait (delay.h; next is NULL then), again when it is put in
@@ -32,7 +32,7 @@ NA_INLINE uint64_t na_link_signature(const void *block, const void *next) {
 }
 
 NA_INLINE uint64_t *na_link_signed(void *block) {
-    return (uint64_t *)block + 1;
+    return block;
 }
 
 NA_INLINE void na_link_set(void *block, void *next) {

@@ -12,8 +12,8 @@
 /* The stack has come back to a batch that was there before, from `last`: two threads freed its
  * first block. What follows is lost, and so is the account of bytes. */
 static NA_COLD void cut_remote_circle(na_tcache_t *tcache, na_batch_t last) {
-    na_misuse_late("double free of", na_batch_first(*na_batch_next(last)));
-    *na_batch_next(last) = 0;
+    na_misuse_late("double free of", na_batch_first(na_batch_next(last)));
+    na_batch_set_next(last, 0);
     atomic_store_explicit(&tcache->remote_bytes, 0, memory_order_relaxed);
 }
 
@@ -22,11 +22,11 @@ static NA_COLD void cut_remote_circle(na_tcache_t *tcache, na_batch_t last) {
 static uint64_t count_stack(na_tcache_t *tcache, na_batch_t stack) {
     uint64_t blocks = 0, steps = 0;
     na_batch_t behind = 0;
-    for (na_batch_t batch = stack; batch != 0; batch = *na_batch_next(batch)) {
+    for (na_batch_t batch = stack; batch != 0; batch = na_batch_next(batch)) {
         blocks += na_batch_count(batch);
         if ((steps & (steps + 1)) == 0) behind = batch;
         steps++;
-        if (NA_UNLIKELY(*na_batch_next(batch) == behind)) {
+        if (NA_UNLIKELY(na_batch_next(batch) == behind)) {
             cut_remote_circle(tcache, batch);
             return 0;
         }
@@ -48,7 +48,7 @@ na_batch_t na_remote_take(na_tcache_t *tcache, unsigned cls) {
 void na_remote_drain_class(na_tcache_t *tcache, unsigned cls) {
     na_batch_t batch = na_remote_take(tcache, cls);
     while (batch != 0) {
-        na_batch_t next = *na_batch_next(batch);
+        na_batch_t next = na_batch_next(batch);
         na_batch_home(tcache, cls, batch);
         batch = next;
     }
@@ -126,7 +126,7 @@ static void post_to_tcache(na_tcache_t *owner, unsigned cls, na_batch_t batch) {
             na_misuse_late("double free of", na_batch_first(batch));
             return;
         }
-        *na_batch_next(batch) = top;
+        na_batch_set_next(batch, top);
     } while (!atomic_compare_exchange_weak_explicit(&owner->remote_free[cls], &top, batch,
                                                     memory_order_seq_cst, memory_order_relaxed));
     /* Seen after the remote frees are in: a thread that leaves looks for remote frees after

@@ -80,7 +80,7 @@ na_batch_t na_transfer_take(unsigned node, unsigned cls, unsigned tcache) {
         if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0) continue;
         na_batch_t batch = atomic_exchange_explicit(&c->slots[i], 0, memory_order_acquire);
         if (batch != 0) {
-            *na_batch_next(batch) = 0;
+            na_batch_set_next(batch, 0);
             return batch;
         }
     }

@@ -40,7 +40,7 @@ void poisoned_link(void) {
     unsigned count = free_some(size);
     char *block = one_of(count);
     set_word(block, 0, (uintptr_t)in_data + 1024);
-    if (variant(2) == 0) set_word(block, 8, (uintptr_t)in_data + 1024);
+    set_word(block, 8, (uintptr_t)in_data + 1024);
     take_many(size, count);
 }
 
@@ -70,7 +70,8 @@ void forged_link(void) {
 
 /* Both words, made of a pair that was read, if the second is a sum or a multiple of a secret. */
 static void sign(char *block, uint64_t target, unsigned how) {
-    uint64_t next = word_of(block, 0), signature = word_of(block, 8);
+    const size_t at = 8 * draw(2); /* of the link; the other one has the signature */
+    uint64_t next = word_of(block, at), signature = word_of(block, 8 - at);
     const uint64_t spread = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t inverse = spread; /* of an odd number, by Newton */
     for (int i = 0; i < 6; i++)
@@ -79,15 +80,15 @@ static void sign(char *block, uint64_t target, unsigned how) {
     uint64_t made = how == 0   ? ((target ^ key) * spread) ^ (uintptr_t)block
                     : how == 1 ? signature ^ next ^ target
                                : signature - next + target;
-    set_word(block, 0, target);
-    set_word(block, 8, made);
+    set_word(block, at, target);
+    set_word(block, 8 - at, made);
 }
 
 /* The two words of another one: its next block would be handed out twice. */
 static void copy_words(char *to, const char *from) {
     uint64_t words[2] = {word_of(from, 0), word_of(from, 8)};
-    if (draw(2) == 0) /* for schemes that mix in the block's address */
-        words[1] ^= (uintptr_t)to ^ (uintptr_t)from;
+    unsigned mixed = draw(3); /* for schemes that mix in the block's address */
+    if (mixed < 2) words[mixed] ^= (uintptr_t)to ^ (uintptr_t)from;
     set_word(to, 0, words[0]);
     set_word(to, 8, words[1]);
 }
@@ -125,11 +126,12 @@ void learned_key(void) {
         play_again(size, count);
         return;
     } else { /* where it led is known: the order of frees */
-        uint64_t before = word_of(block, 0);
+        const size_t at = is_libc ? 0 : 8 * draw(2);
+        uint64_t before = word_of(block, at);
         unsigned i = 0;
         while (freed[i] != block)
             i++;
-        set_word(block, 0, before ^ (i != 0 ? (uintptr_t)freed[i - 1] : 0) ^ target);
+        set_word(block, at, before ^ (i != 0 ? (uintptr_t)freed[i - 1] : 0) ^ target);
     }
     take_many(size, count);
 }

@@ -48,14 +48,19 @@ static void free_by_another(void *block) {
 
 /* --- each of these does something wrong, and goes on as any program does --- */
 
+/* Where a free block's link is. */
+static void *link_in(void *block) {
+    return (char *)check_opaque(block) + 8;
+}
+
 /* The bin's last block, which leads nowhere, is made to lead on: seen when the bin is dry. */
 static void write_link(size_t size) {
     for (size_t i = 0; i < MANY; i++) {
         void *block = get(size), *link, *target = in_data;
         free(check_opaque(block));
-        memcpy(&link, check_opaque(block), sizeof link);
+        memcpy(&link, link_in(block), sizeof link);
         if (link == NULL) {
-            memcpy(check_opaque(block), &target, sizeof target);
+            memcpy(link_in(block), &target, sizeof target);
             break;
         }
         blocks[i] = get(size);
@@ -67,7 +72,7 @@ static void write_link(size_t size) {
 static void write_end(size_t size) {
     get_many(size);
     free_many(0);
-    memset(check_opaque(blocks[MANY - 3]), 0, 8);
+    memset(link_in(blocks[MANY - 3]), 0, 8);
     malloc_trim(0);
 }
 
@@ -76,7 +81,7 @@ static void write_in_bin(size_t size, uintptr_t target) {
     get_many(size);
     for (size_t i = 0; i < MANY; i++) {
         free(blocks[i]);
-        if (i % 8 == 3) memcpy(check_opaque(blocks[i - 2]), &target, sizeof target);
+        if (i % 8 == 3) memcpy(link_in(blocks[i - 2]), &target, sizeof target);
     }
     malloc_trim(0);
 }
@@ -93,7 +98,7 @@ static void write_wild_in_bin(size_t size) {
 static void write_circle(size_t size) {
     get_many(size);
     free_many(0);
-    memcpy(check_opaque(blocks[MANY - 9]), &blocks[MANY - 1], sizeof blocks[0]);
+    memcpy(link_in(blocks[MANY - 9]), &blocks[MANY - 1], sizeof blocks[0]);
     malloc_trim(0);
 }
 
@@ -101,7 +106,7 @@ static void write_circle(size_t size) {
 static void write_skip(size_t size) {
     get_many(size);
     free_many(0);
-    memcpy(check_opaque(blocks[MANY - 2]), &blocks[MANY - 100], sizeof blocks[0]);
+    memcpy(link_in(blocks[MANY - 2]), &blocks[MANY - 100], sizeof blocks[0]);
     malloc_trim(0);
 }
 
