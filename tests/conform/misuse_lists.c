@@ -155,6 +155,21 @@ static void middle_last(size_t size) {
     free_at(size, size - 8192 + 16);
 }
 
+/* realloc to a large block takes its time: it finds what the thread has freed, then or long ago. */
+static void resize_freed(size_t size) {
+    get_many(size);
+    free_many(MANY - 30);
+    void *block = realloc(check_opaque(blocks[MANY - 20]), 300000);
+    (void)!write(STDOUT_FILENO, "not at once\n", 12);
+    free(block);
+}
+static void resize_freed_first(size_t size) {
+    get_many(size);
+    free_many(0);
+    (void)!realloc(check_opaque(blocks[MANY / 2]), 300000);
+    (void)!write(STDOUT_FILENO, "not at once\n", 12);
+}
+
 typedef struct wrong {
     const char *name;
     void (*run)(size_t size);
@@ -162,9 +177,10 @@ typedef struct wrong {
     const char *said; /* in the line, before the address; NULL: one of `lists` */
 } wrong_t;
 
-#define LIST_ENDS " its list ends at 0x"
-#define LIST_GOES " its list goes on to 0x"
-#define FREE_OF   ": free of 0x"
+#define LIST_ENDS  " its list ends at 0x"
+#define LIST_GOES  " its list goes on to 0x"
+#define FREE_OF    ": free of 0x"
+#define REALLOC_OF ": realloc of freed 0x"
 static const char *const lists[] = {LIST_GOES, LIST_ENDS, ": double free of 0x",
                                     ": a freed block was written to, and now links to 0x"};
 
@@ -188,6 +204,9 @@ static const wrong_t cases[] = {
     {"middle-8", middle_8, 40, FREE_OF},
     {"middle-page", middle_page, 20000, FREE_OF},
     {"middle-last", middle_last, 32768 - 8192, FREE_OF},
+    {"resize-40", resize_freed, 40, REALLOC_OF},
+    {"resize-1000", resize_freed, 1000, REALLOC_OF},
+    {"resize-first-40", resize_freed_first, 40, REALLOC_OF},
 };
 
 static int hurry(void *context) {
