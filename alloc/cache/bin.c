@@ -4,7 +4,6 @@
 #include "alloc/cache/holes.h"
 #include "alloc/cache/inspect.h"
 #include "alloc/cache/large_bins.h"
-#include "alloc/cache/links.h"
 #include "alloc/cache/overflow.h"
 #include "alloc/cache/remote.h"
 #include "alloc/cache/young.h"
@@ -198,9 +197,10 @@ static bool refill_bin(na_tcache_t *tcache, unsigned cls, bool grow) {
         state->count = na_batch_count(batch);
         return true;
     }
-    uint32_t batch_size = na_classes[cls].batch; /* of a busy bin; of a new one, what it may hold */
-    bin->head =
-        draw(tcache, cls, state->cap < batch_size ? state->cap : batch_size, grow, &state->count);
+    uint32_t want = na_classes[cls].batch; /* of a busy bin; of a new one, what it may hold */
+    if (state->cap < want) want = state->cap;
+    if (NA_UNLIKELY(na_harden != 0) && want < na_hand_least(cls)) want = na_hand_least(cls);
+    bin->head = draw(tcache, cls, want, grow, &state->count);
     return state->count != 0;
 }
 
@@ -239,8 +239,26 @@ void na_bin_top_up(na_tcache_t *tcache, unsigned cls) {
     state->count += got;
 }
 
+void na_bin_widen(na_tcache_t *tcache, unsigned cls) {
+    na_bin_state_t *state = &tcache->states[cls];
+    uint32_t least = na_hand_least(cls);
+    while (state->count < least && !na_pressure_is_exhausted()) {
+        na_hand_fill(tcache, cls);
+        if (tcache->bins[cls].head != NULL || !na_gate_enter(tcache)) return;
+        na_batch_t batch = na_overflow_take(tcache, cls);
+        uint32_t got = na_batch_count(batch);
+        void *more = batch != 0 ? na_batch_first(batch)
+                                : draw(tcache, cls, least - state->count, true, &got);
+        na_gate_leave(tcache);
+        if (more == NULL) return;
+        tcache->bins[cls].head = more;
+        state->count += got;
+    }
+}
+
 size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list, uint32_t count) {
     if (na_classes[cls].pooled) return na_central_give(tcache->node, cls, list, count);
+    if (NA_UNLIKELY(na_harden != 0)) count = na_links_check(list, count);
     size_t released = 0;
     na_part_t part;
     while (na_part_cut(&list, &count, cls, &part))
@@ -269,19 +287,26 @@ static bool lies_oddly(const na_bin_t *bin, uint32_t count, unsigned cls) {
 static void overflow(na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
-    if (cls >= NA_CLASS_EXTENDED && lies_oddly(bin, state->count, cls))
+    if (NA_UNLIKELY(na_harden != 0))
+        na_hand_close(tcache, cls);
+    else if (cls >= NA_CLASS_EXTENDED && lies_oddly(bin, state->count, cls))
         na_bin_look_over(tcache, cls);
     if (NA_UNLIKELY(bin->head == NULL)) return;
-    na_batch_t batch = na_batch(bin->head, state->count);
+    void *list = bin->head;
+    uint32_t count = state->count;
     bin->head = NULL;
     state->count = 0;
-    na_overflow(tcache, cls, batch);
+    if (NA_LIKELY(count <= NA_BATCH_MAX))
+        na_overflow(tcache, cls, na_batch(list, count));
+    else /* grown while a fork kept the gate closed (emergency.h) */
+        na_list_home(tcache, cls, list, count);
     adapt_cap(tcache, cls, true);
 }
 
 void na_bin_empty(na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
+    if (NA_UNLIKELY(na_harden != 0)) na_hand_close(tcache, cls);
     if (NA_UNLIKELY(bin->head != NULL && state->count == 0)) drop_rest(bin, cls);
     if (state->count != 0) na_list_home(tcache, cls, bin->head, state->count);
     bin->head = NULL;
@@ -292,6 +317,7 @@ void na_bin_empty(na_tcache_t *tcache, unsigned cls) {
 
 NA_COLD void na_young_flush(na_tcache_t *tcache, unsigned cls) {
     if (!na_gate_enter(tcache)) return;
+    if (NA_UNLIKELY(na_harden != 0)) na_hand_close(tcache, cls);
     void *list = tcache->bins[cls].head;
     uint32_t count = tcache->states[cls].count;
     tcache->bins[cls].head = NULL;
@@ -307,10 +333,6 @@ bool na_bin_fill(na_tcache_t *tcache, unsigned cls, bool grow) {
     if (!na_gate_enter(tcache)) return false;
     bool filled = refill_bin(tcache, cls, grow);
     na_gate_leave(tcache);
-    if (NA_UNLIKELY(na_harden != 0) && filled) {
-        na_links_sign(tcache, cls);
-        filled = tcache->states[cls].count != 0;
-    }
     return filled;
 }
 
@@ -336,14 +358,16 @@ void na_bin_put(na_tcache_t *tcache, unsigned cls, void *block) {
         overflow(tcache, cls);
         na_gate_leave(tcache);
     }
-    if (NA_UNLIKELY(na_harden != 0))
-        na_link_set(block, bin->head);
-    else
+    if (NA_UNLIKELY(na_harden != 0)) {
+        na_link_set_waiting(block);
+        na_hand_put(tcache, cls, block);
+    } else {
         *na_block_next(block) = bin->head;
-    bin->head = block;
-    state->count++;
-    state->pushes++;
-    state->used = true;
+        bin->head = block;
+        state->count++;
+        state->pushes++;
+        state->used = true;
+    }
     if (all) na_young_flush(tcache, cls);
     na_bin_grant(tcache, cls);
 }

@@ -192,6 +192,7 @@ typedef struct na_tcache {
     na_run_slots_t large_bins;           /* large_bins.h */
     na_span_t *large_seen[NA_RUN_SLOTS]; /* what was on top when they last decayed */
     struct na_delay *delay;              /* delay.h; NULL: it never had any */
+    struct na_hands *hands;              /* hand.h; the same */
 } na_tcache_t;
 
 /* The calling thread's cache. EMPTY before its first slow path, GONE after its last: two thread

@@ -10,7 +10,6 @@
 
 bool na_strict;
 bool na_record_all;
-uint8_t na_harden;
 bool na_sizes_count;
 _Atomic(uint8_t) na_profile_epoch = 1;
 
