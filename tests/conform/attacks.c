@@ -236,9 +236,10 @@ static void hold(const row_t *row, unsigned column, const char *const env[], uns
     for (unsigned number = first; number < first + seeds; number++) {
         outcome_t one = {0};
         add_run(&one, row, number, env);
-        CHECK_MSG(one.worked == 0, "%s works with %s %s %s, seed %u", row->name, env[0],
-                  env[1] != NULL ? env[1] : "", env[1] != NULL && env[2] != NULL ? env[2] : "",
-                  number);
+        char with[256] = "";
+        for (unsigned i = 0; env[i] != NULL; i++)
+            snprintf(with + strlen(with), sizeof with - strlen(with), " %s", env[i]);
+        CHECK_MSG(one.worked == 0, "%s works with%s, seed %u", row->name, with, number);
     }
 }
 
