@@ -6,6 +6,7 @@
 
 NA_SPARSE na_live_leaf_t *na_live_leaves[1u << (NA_ADDRESS_BITS - NA_LIVE_LEAF_SHIFT)];
 bool na_live_is_partial;
+uint8_t na_harden;
 
 /* Two threads may race to make one: the loser unmaps its own. NULL: no memory. */
 static na_live_leaf_t *make_leaf(uintptr_t address) {

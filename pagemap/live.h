@@ -39,6 +39,8 @@ typedef uint64_t na_live_leaf_t[NA_LIVE_LEAF_WORDS];
 extern NA_NEAR na_live_leaf_t *na_live_leaves[1u << (NA_ADDRESS_BITS - NA_LIVE_LEAF_SHIFT)];
 /* There was no memory for a leaf: what is known of addresses without one is not all. */
 extern NA_NEAR bool na_live_is_partial;
+/* NUMALLOC_HARDEN: 0, or the level (malloc/hardened.h). Constant since na_init. */
+extern NA_NEAR uint8_t na_harden;
 
 NA_INLINE uint64_t *na_live_word(na_live_leaf_t *leaf, uintptr_t address) {
     return &(*leaf)[(uint32_t)(address >> NA_LIVE_WORD_SHIFT) % NA_LIVE_LEAF_WORDS];
@@ -84,15 +86,20 @@ NA_INLINE na_birth_t na_live_end(const void *block) {
     return (na_birth_t)(was >> shift & 3);
 }
 
-/* The same without an end. */
+/* What the address, whose leaf this is, is. */
+NA_INLINE na_birth_t na_live_in(na_live_leaf_t *leaf, const void *block) {
+    uintptr_t at = (uintptr_t)block;
+    uint64_t word = __atomic_load_n(na_live_word(leaf, at), __ATOMIC_RELAXED);
+    return (na_birth_t)(word >> na_live_shift(at) & 3);
+}
+
+/* The same of any address. */
 NA_INLINE na_birth_t na_live_at(const void *block) {
     uintptr_t at = (uintptr_t)block;
     if (NA_UNLIKELY(at >> NA_ADDRESS_BITS != 0) || NA_UNLIKELY(at % NA_LIVE_STEP != 0))
         return NA_BIRTH_NONE;
     na_live_leaf_t *leaf = na_live_leaf(at);
-    if (NA_UNLIKELY(leaf == NULL)) return NA_BIRTH_NONE;
-    uint64_t word = __atomic_load_n(na_live_word(leaf, at), __ATOMIC_RELAXED);
-    return (na_birth_t)(word >> na_live_shift(at) & 3);
+    return NA_UNLIKELY(leaf == NULL) ? NA_BIRTH_NONE : na_live_in(leaf, block);
 }
 
 /* All blocks that begin in the range end: their heap has. Multiples of a page. */

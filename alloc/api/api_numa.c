@@ -8,6 +8,7 @@
 #include "alloc/cache/bin.h"
 #include "alloc/cache/thread_cache.h"
 #include "alloc/central/central.h"
+#include "alloc/central/links.h"
 #include "alloc/machine/topology.h"
 #include "alloc/malloc/emergency.h"
 #include "alloc/malloc/hardened.h"
@@ -72,7 +73,7 @@ static void *take_one(na_tcache_t *tcache, unsigned node, unsigned cls) {
         if (block == NULL) return NULL;
     }
     if (count > 1) {
-        void *rest = *na_block_next(block);
+        void *rest = na_link_next(block);
         if (!na_transfer_put(node, cls, NA_OWNER_NONE, na_batch(rest, count - 1)))
             na_central_give(node, cls, rest, count - 1);
     }

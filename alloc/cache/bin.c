@@ -4,7 +4,6 @@
 #include "alloc/cache/holes.h"
 #include "alloc/cache/inspect.h"
 #include "alloc/cache/large_bins.h"
-#include "alloc/cache/links.h"
 #include "alloc/cache/overflow.h"
 #include "alloc/cache/remote.h"
 #include "alloc/cache/young.h"
@@ -142,10 +141,11 @@ static void adapt_cap(na_tcache_t *tcache, unsigned cls, bool ran_over) {
 static void *take_from_spans(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow,
                              uint32_t *got) {
     bool zeroed = false;
+    bool *untouched = NA_UNLIKELY(na_harden != 0) ? NULL : &zeroed; /* each has a signed link */
     na_span_kind_t kind = {
-        .cls = (uint8_t)cls, .node = tcache->node, .owner = tcache->id, .untouched = &zeroed};
+        .cls = (uint8_t)cls, .node = tcache->node, .owner = tcache->id, .untouched = untouched};
     void *blocks = na_classes[cls].pooled
-                       ? na_central_take(tcache->node, cls, want, grow, &zeroed, got)
+                       ? na_central_take(tcache->node, cls, want, grow, untouched, got)
                        : na_span_list_take(na_tcache_spans(tcache, cls), kind, want, grow, got);
     tcache->zero_block = zeroed ? blocks : NULL;
     return blocks;
@@ -203,10 +203,11 @@ static bool refill_bin(na_tcache_t *tcache, unsigned cls, bool grow) {
         state->count = na_batch_count(batch);
         return true;
     }
-    uint32_t batch_size = na_classes[cls].batch; /* of a busy bin; of a new one, what it may hold */
-    bin->head =
-        draw(tcache, cls, state->cap < batch_size ? state->cap : batch_size, grow, &state->count);
-    state->untouched = na_span_list_is_untouched(cls, state->count);
+    uint32_t want = na_classes[cls].batch; /* of a busy bin; of a new one, what it may hold */
+    if (state->cap < want) want = state->cap;
+    if (NA_UNLIKELY(na_harden != 0) && want < na_hand_least(cls)) want = na_hand_least(cls);
+    bin->head = draw(tcache, cls, want, grow, &state->count);
+    state->untouched = NA_LIKELY(na_harden == 0) && na_span_list_is_untouched(cls, state->count);
     return state->count != 0;
 }
 
@@ -241,13 +242,31 @@ void na_bin_top_up(na_tcache_t *tcache, unsigned cls) {
         draw(tcache, cls, na_classes[cls].thin - state->count, !na_pressure_is_exhausted(), &got);
     na_gate_leave(tcache);
     if (more == NULL) return;
-    if (na_span_list_is_untouched(cls, got)) *na_block_next(more) = NULL;
+    if (na_harden == 0 && na_span_list_is_untouched(cls, got)) *na_block_next(more) = NULL;
     *na_block_next(last) = more;
     state->count += got;
 }
 
+void na_bin_widen(na_tcache_t *tcache, unsigned cls) {
+    na_bin_state_t *state = &tcache->states[cls];
+    uint32_t least = na_hand_least(cls);
+    while (state->count < least && !na_pressure_is_exhausted()) {
+        na_hand_fill(tcache, cls);
+        if (tcache->bins[cls].head != NULL || !na_gate_enter(tcache)) return;
+        na_batch_t batch = na_overflow_take(tcache, cls);
+        uint32_t got = na_batch_count(batch);
+        void *more = batch != 0 ? na_batch_first(batch)
+                                : draw(tcache, cls, least - state->count, true, &got);
+        na_gate_leave(tcache);
+        if (more == NULL) return;
+        tcache->bins[cls].head = more;
+        state->count += got;
+    }
+}
+
 size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list, uint32_t count) {
     if (na_classes[cls].pooled) return na_central_give(tcache->node, cls, list, count);
+    if (NA_UNLIKELY(na_harden != 0)) count = na_links_check(list, count);
     size_t released = 0;
     na_part_t part;
     while (na_part_cut(&list, &count, cls, &part))
@@ -267,7 +286,7 @@ static bool lies_oddly(const na_bin_t *bin, uint32_t count, unsigned cls) {
     for (; count != 0; count--) {
         if (NA_UNLIKELY((uintptr_t)block - 1 >= most)) return true; /* NULL, or no address */
         all |= (uintptr_t)block;
-        block = *(void *const *)block;
+        block = *na_block_next((void *)(uintptr_t)block);
     }
     return NA_UNLIKELY((all & ((size & -size) - 1)) != 0) || NA_UNLIKELY(block != NULL);
 }
@@ -276,19 +295,26 @@ static bool lies_oddly(const na_bin_t *bin, uint32_t count, unsigned cls) {
 static void overflow(na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
-    if (cls >= NA_CLASS_EXTENDED && lies_oddly(bin, state->count, cls))
+    if (NA_UNLIKELY(na_harden != 0))
+        na_hand_close(tcache, cls);
+    else if (cls >= NA_CLASS_EXTENDED && lies_oddly(bin, state->count, cls))
         na_bin_look_over(tcache, cls);
     if (NA_UNLIKELY(bin->head == NULL)) return;
-    na_batch_t batch = na_batch(bin->head, state->count);
+    void *list = bin->head;
+    uint32_t count = state->count;
     bin->head = NULL;
     state->count = 0;
-    na_overflow(tcache, cls, batch);
+    if (NA_LIKELY(count <= NA_BATCH_MAX))
+        na_overflow(tcache, cls, na_batch(list, count));
+    else /* grown while a fork kept the gate closed (emergency.h) */
+        na_list_home(tcache, cls, list, count);
     adapt_cap(tcache, cls, true);
 }
 
 void na_bin_empty(na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
+    if (NA_UNLIKELY(na_harden != 0)) na_hand_close(tcache, cls);
     if (NA_UNLIKELY(bin->head != NULL && state->count == 0)) drop_rest(bin, cls);
     if (state->count != 0) na_list_home(tcache, cls, bin->head, state->count);
     bin->head = NULL;
@@ -299,6 +325,7 @@ void na_bin_empty(na_tcache_t *tcache, unsigned cls) {
 
 NA_COLD void na_young_flush(na_tcache_t *tcache, unsigned cls) {
     if (!na_gate_enter(tcache)) return;
+    if (NA_UNLIKELY(na_harden != 0)) na_hand_close(tcache, cls);
     void *list = tcache->bins[cls].head;
     uint32_t count = tcache->states[cls].count;
     tcache->bins[cls].head = NULL;
@@ -314,14 +341,6 @@ bool na_bin_fill(na_tcache_t *tcache, unsigned cls, bool grow) {
     if (!na_gate_enter(tcache)) return false;
     bool filled = refill_bin(tcache, cls, grow);
     na_gate_leave(tcache);
-    if (NA_UNLIKELY(na_harden != 0) && filled) {
-        na_bin_state_t *state = &tcache->states[cls];
-        if (state->untouched) *na_block_next(tcache->bins[cls].head) = NULL;
-        state->untouched = false;
-        tcache->zero_block = NULL; /* it is written to */
-        na_links_sign(tcache, cls);
-        filled = tcache->states[cls].count != 0;
-    }
     return filled;
 }
 
@@ -347,14 +366,16 @@ void na_bin_put(na_tcache_t *tcache, unsigned cls, void *block) {
         overflow(tcache, cls);
         na_gate_leave(tcache);
     }
-    if (NA_UNLIKELY(na_harden != 0))
-        na_link_set(block, bin->head);
-    else
+    if (NA_UNLIKELY(na_harden != 0)) {
+        na_link_set_waiting(block);
+        na_hand_put(tcache, cls, block);
+    } else {
         *na_block_next(block) = bin->head;
-    bin->head = block;
-    state->count++;
-    state->pushes++;
-    state->used = true;
+        bin->head = block;
+        state->count++;
+        state->pushes++;
+        state->used = true;
+    }
     if (all) na_young_flush(tcache, cls);
     na_bin_grant(tcache, cls);
 }

@@ -1,6 +1,7 @@
 /* deferred.c - see deferred.h. */
 #include "alloc/cache/deferred.h"
 
+#include "alloc/central/links.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
 
@@ -37,7 +38,7 @@ static _Atomic(na_tcache_t *) tcaches_later;
 NA_COLD void na_defer_free(void *block) {
     void *top = atomic_load_explicit(&blocks_later, memory_order_relaxed);
     do
-        *(void **)block = top;
+        na_link_set(block, top);
     while (!atomic_compare_exchange_weak_explicit(&blocks_later, &top, block, memory_order_seq_cst,
                                                   memory_order_relaxed));
     atomic_store(&na_deferred_pending, true);

@@ -2,7 +2,7 @@
 #include "alloc/cache/delay.h"
 
 #include "alloc/cache/deferred.h"
-#include "alloc/cache/links.h"
+#include "alloc/central/links.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/track/slack.h"
@@ -47,7 +47,7 @@ NA_COLD void na_delay_check(const na_delay_t *delay) {
         if (delay->waits[i].block != NULL) (void)na_delay_is_sound(&delay->waits[i]);
 }
 
-static na_delayed_t take(na_delay_t *delay, uint32_t least) {
+static na_delayed_t take(na_delay_t *delay, uint64_t least) {
     if (delay->end - delay->first > delay->mask + 1) delay->first = delay->end - delay->mask - 1;
     while (delay->end - delay->first > least) {
         na_delayed_t *place = &delay->waits[delay->first++ & delay->mask], oldest = *place;

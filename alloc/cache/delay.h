@@ -54,8 +54,8 @@ typedef struct na_delayed {
 
 struct na_delay {
     uint64_t bytes;       /* of all that wait */
-    uint32_t end;         /* number of the next block; they count on and on */
-    uint32_t first;       /* none that waits has a lower one */
+    uint64_t end;         /* number of the next block; they count on and on */
+    uint64_t first;       /* none that waits has a lower one */
     uint32_t mask;        /* one less than there are places */
     uint32_t most;        /* bytes, as last looked at */
     na_delayed_t waits[]; /* by number, the rest is blank */

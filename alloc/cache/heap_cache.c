@@ -119,7 +119,7 @@ void na_heap_put(na_tcache_t *tcache, na_span_t *span, void *block) {
         na_gate_leave(tcache);
         begin_list(tcache, list, heap, span->cls);
     }
-    *na_block_next(block) = list->head;
+    na_link_set(block, list->head);
     list->head = block;
     list->count++;
 }

@@ -15,18 +15,41 @@ static uint32_t batch_bytes(unsigned cls, na_batch_t batch) {
 
 static void push(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
     na_bin_state_t *state = &tcache->states[cls];
-    *na_batch_next(batch) = state->overflow;
+    na_batch_stack(batch, state->overflow);
     state->overflow = batch;
     state->overflow_batches++;
     tcache->overflow_moves++;
     tcache->overflow_bytes += batch_bytes(cls, batch);
 }
 
+static bool list_has(unsigned cls, const void *list, const void *block, uint32_t *left) {
+    for (; *left != 0 && list != NULL && na_is_of_class(cls, list); --*left) {
+        if (list == block) return true;
+        list = *na_block_next((void *)(uintptr_t)list);
+    }
+    return false;
+}
+
+NA_COLD bool na_overflow_has_freed(na_tcache_t *tcache, unsigned cls, const void *block) {
+    enum { LOOKED_AT = 4096 };
+    const void *link = *na_block_next((void *)(uintptr_t)block);
+    if (link != NULL && !na_is_of_class(cls, link)) return false; /* it is in no list */
+    uint32_t left = LOOKED_AT;
+    if (list_has(cls, tcache->bins[cls].head, block, &left)) return true;
+    if (!na_gate_enter(tcache)) return false;
+    bool has = false;
+    for (na_batch_t batch = tcache->states[cls].overflow; batch != 0 && left != 0 && !has;
+         batch = na_batch_below(batch))
+        has = list_has(cls, na_batch_first(batch), block, &left);
+    na_gate_leave(tcache);
+    return has;
+}
+
 na_batch_t na_overflow_take(na_tcache_t *tcache, unsigned cls) {
     na_bin_state_t *state = &tcache->states[cls];
     na_batch_t batch = state->overflow;
     if (batch == 0) return 0;
-    state->overflow = *na_batch_next(batch);
+    state->overflow = na_batch_unstack(batch);
     state->overflow_batches--;
     if (state->overflow_low > state->overflow_batches)
         state->overflow_low = state->overflow_batches;
@@ -65,14 +88,16 @@ static density_t density_of(unsigned cls, na_batch_t batch) {
     uint32_t count = na_batch_count(batch), i = 1;
     bool some = false;
     for (; i < FEW && i < count; i++) {
-        void *next = *na_block_next(block);
+        void *next = na_link_next(block);
+        if (NA_UNLIKELY(next == NULL)) return DENSE; /* overwritten */
         some |= is_near(block, next, near);
         if (!is_near(first, next, near)) break;
         block = next;
     }
     if (i == FEW || i == count) return DENSE;
     for (; !some && i < LOOK && i < count; i++) {
-        void *next = *na_block_next(block);
+        void *next = na_link_next(block);
+        if (NA_UNLIKELY(next == NULL)) return DENSE;
         some = is_near(block, next, near);
         block = next;
     }
@@ -133,7 +158,7 @@ void na_overflow(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
 
 void na_overflow_remote(na_tcache_t *tcache, unsigned cls, na_batch_t stack) {
     while (stack != 0) {
-        na_batch_t next = *na_batch_next(stack);
+        na_batch_t next = na_batch_unstack(stack);
         push(tcache, cls, stack);
         stack = next;
     }

@@ -12,8 +12,8 @@
 /* The stack has come back to a batch that was there before, from `last`: two threads freed its
  * first block. What follows is lost, and so is the account of bytes. */
 static NA_COLD void cut_remote_circle(na_tcache_t *tcache, na_batch_t last) {
-    na_misuse_late("double free of", na_batch_first(*na_batch_next(last)));
-    *na_batch_next(last) = 0;
+    na_misuse_late("double free of", na_batch_first(na_batch_unstack(last)));
+    na_batch_stack(last, 0);
     atomic_store_explicit(&tcache->remote_bytes, 0, memory_order_relaxed);
 }
 
@@ -22,11 +22,12 @@ static NA_COLD void cut_remote_circle(na_tcache_t *tcache, na_batch_t last) {
 static uint64_t count_stack(na_tcache_t *tcache, na_batch_t stack) {
     uint64_t blocks = 0, steps = 0;
     na_batch_t behind = 0;
-    for (na_batch_t batch = stack; batch != 0; batch = *na_batch_next(batch)) {
+    for (na_batch_t batch = stack, below; batch != 0; batch = below) {
         blocks += na_batch_count(batch);
         if ((steps & (steps + 1)) == 0) behind = batch;
         steps++;
-        if (NA_UNLIKELY(*na_batch_next(batch) == behind)) {
+        below = na_batch_below(batch);
+        if (NA_UNLIKELY(below == behind)) {
             cut_remote_circle(tcache, batch);
             return 0;
         }
@@ -48,7 +49,7 @@ na_batch_t na_remote_take(na_tcache_t *tcache, unsigned cls) {
 void na_remote_drain_class(na_tcache_t *tcache, unsigned cls) {
     na_batch_t batch = na_remote_take(tcache, cls);
     while (batch != 0) {
-        na_batch_t next = *na_batch_next(batch);
+        na_batch_t next = na_batch_unstack(batch);
         na_batch_home(tcache, cls, batch);
         batch = next;
     }
@@ -120,15 +121,18 @@ static void post_to_tcache(na_tcache_t *owner, unsigned cls, na_batch_t batch) {
     uint64_t bytes = (uint64_t)na_batch_count(batch) * na_classes[cls].size;
     uint64_t before = atomic_fetch_add_explicit(&owner->remote_bytes, bytes, memory_order_relaxed);
     na_batch_t top = atomic_load_explicit(&owner->remote_free[cls], memory_order_relaxed);
-    do {
+    for (;;) {
         if (NA_UNLIKELY(na_batch_first(top) == na_batch_first(batch))) {
             atomic_fetch_sub_explicit(&owner->remote_bytes, bytes, memory_order_relaxed);
             na_misuse_late("double free of", na_batch_first(batch));
             return;
         }
-        *na_batch_next(batch) = top;
-    } while (!atomic_compare_exchange_weak_explicit(&owner->remote_free[cls], &top, batch,
-                                                    memory_order_seq_cst, memory_order_relaxed));
+        na_batch_stack(batch, top);
+        if (NA_LIKELY(atomic_compare_exchange_weak_explicit(
+                &owner->remote_free[cls], &top, batch, memory_order_seq_cst, memory_order_relaxed)))
+            break;
+        (void)na_batch_unstack(batch);
+    }
     /* Seen after the remote frees are in: a thread that leaves looks for remote frees after
      * it says so. */
     if (atomic_load_explicit(&owner->phase, memory_order_seq_cst) == NA_TCACHE_ABANDONED)
@@ -167,7 +171,7 @@ static uint16_t batch_most(const na_tcache_t *tcache, uint32_t tag) {
 static void begin_batch(na_tcache_t *tcache, na_remote_batch_t *out, uint32_t tag, void *block) {
     *out =
         (na_remote_batch_t){.tag = tag, .count = 1, .most = batch_most(tcache, tag), .head = block};
-    *na_block_next(block) = NULL;
+    na_link_set(block, NULL);
     tcache->remote_batches_used++;
 }
 
@@ -178,6 +182,7 @@ bool na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
         begin_batch(tcache, out, tag, block);
         if (NA_LIKELY(out->count <= out->most)) return false;
     } else if (out->tag == tag && na_remote_collect(tcache, tag, block)) {
+        if (NA_UNLIKELY(na_harden != 0)) na_link_sign(block);
         return false;
     }
     if (NA_UNLIKELY(!na_gate_enter(tcache))) {
@@ -185,7 +190,7 @@ bool na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
         return false;
     }
     if (!begun && out->tag == tag) {
-        *na_block_next(block) = out->head;
+        na_link_set(block, out->head);
         out->head = block;
         out->count++;
     }

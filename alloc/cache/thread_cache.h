@@ -67,7 +67,7 @@
 
 /* Hot: four to a cache line. Written by the owning thread only. */
 typedef struct na_bin {
-    void *head;   /* free blocks, linked through their first word */
+    void *head;   /* free blocks, linked (na_block_next) */
     uint32_t tag; /* page tag that free must find to push here */
     int16_t pop;  /* credits; below zero: spent, and the slow path has not renewed them yet */
     int16_t push;
@@ -194,6 +194,7 @@ typedef struct na_tcache {
     na_run_slots_t large_bins;           /* large_bins.h */
     na_span_t *large_seen[NA_RUN_SLOTS]; /* what was on top when they last decayed */
     struct na_delay *delay;              /* delay.h; NULL: it never had any */
+    struct na_hands *hands;              /* hand.h; the same */
 } na_tcache_t;
 
 /* The calling thread's cache. EMPTY before its first slow path, GONE after its last: two thread

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "alloc/central/links.h"
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/span_list.h"
 #include "alloc/machine/topology.h"
@@ -80,7 +81,7 @@ na_batch_t na_transfer_take(unsigned node, unsigned cls, unsigned tcache) {
         if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0) continue;
         na_batch_t batch = atomic_exchange_explicit(&c->slots[i], 0, memory_order_acquire);
         if (batch != 0) {
-            *na_batch_next(batch) = 0;
+            if (NA_LIKELY(na_harden == 0)) na_batch_set_next(batch, 0);
             return batch;
         }
     }
@@ -105,6 +106,7 @@ size_t na_central_give(unsigned node, unsigned cls, void *list, uint32_t count) 
     na_part_t parts[GIVE_PARTS];
     unsigned n;
     size_t released = 0;
+    if (NA_UNLIKELY(na_harden != 0)) count = na_links_check(list, count);
     do {
         for (n = 0; n < GIVE_PARTS && na_part_cut(&list, &count, cls, &parts[n]);)
             n++;
@@ -140,7 +142,15 @@ void *na_sampled_take(unsigned node, unsigned cls) {
     if (rare->sampled_blocks == NULL)
         rare->sampled_blocks = na_span_list_take(&rare->sampled, kind, 1, true, &got);
     void *block = rare->sampled_blocks;
-    if (block != NULL) rare->sampled_blocks = *na_block_next(block);
+    if (NA_UNLIKELY(na_harden != 0) && block != NULL && na_live_at(block) != NA_BIRTH_NONE) {
+        na_link_report(block); /* an old link of its own, written back, led here */
+        rare->sampled_blocks = block = NULL;
+    }
+    if (block != NULL) {
+        rare->sampled_blocks = na_link_next(block);
+        if (NA_UNLIKELY(na_harden != 0)) *na_link_signature(block) = 0;
+        *na_block_next(block) = NULL; /* where the next one is, is told to nobody */
+    }
     na_unlock(&c->lock);
     return block;
 }

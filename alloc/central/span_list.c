@@ -2,6 +2,7 @@
 #include "alloc/central/span_list.h"
 
 #include "alloc/central/batch.h"
+#include "alloc/central/links.h"
 #include "alloc/central/mixed.h"
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/tag.h"
@@ -142,11 +143,11 @@ typedef struct taken {
 } taken_t;
 
 NA_INLINE void append(taken_t *taken, void *first, void *last, uint32_t count) {
-    *na_block_next(last) = NULL;
+    na_link_set(last, NULL);
     if (taken->first == NULL)
         taken->first = first;
     else
-        *na_block_next(taken->last) = first;
+        na_link_set(taken->last, first);
     taken->last = last;
     taken->count += count;
 }
@@ -163,7 +164,7 @@ static bool carve_fresh(na_span_t *span, uint32_t size, taken_t *taken) {
         return false;
     uintptr_t last = first + (uintptr_t)(n - 1) * size;
     for (uintptr_t block = first; block != last; block += size)
-        *na_block_next((void *)block) = (void *)(block + size);
+        na_link_set((void *)block, (void *)(block + size));
     span->carved = (uint16_t)(span->carved + n);
     append(taken, (void *)first, (void *)last, n);
     return true;
@@ -191,8 +192,10 @@ void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t wan
             span->free_count = 0;
             span->at_home = 0;
         } else if (kind.untouched != NULL && !na_class_fills(kind.cls)) {
-            if (taken.count == 0) carve_one(span, na_classes[kind.cls].size, &taken);
-            *kind.untouched = taken.count == 1 && span->zeroed;
+            if (taken.count == 0) {
+                carve_one(span, na_classes[kind.cls].size, &taken);
+                *kind.untouched = taken.count == 1 && span->zeroed;
+            }
             relist(spans, span);
             break;
         } else if (NA_UNLIKELY(!carve_fresh(span, na_classes[kind.cls].size, &taken))) {
@@ -366,7 +369,7 @@ size_t na_span_list_give(na_span_list_t *spans, const na_part_t *part, unsigned 
         return 0;
     }
     span->at_home |= part->blocks;
-    *na_block_next(part->last) = span->free;
+    na_link_set(part->last, span->free);
     if (span->free == NULL) span->free_tail = part->last;
     span->free = part->first;
     span->free_count = (uint16_t)(span->free_count + part->count);

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "alloc/cache/deferred.h"
+#include "alloc/central/links.h"
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/tag.h"
 #include "alloc/machine/place.h"
@@ -154,7 +155,7 @@ NA_COLD void na_deferred_drain(na_tcache_t *tcache) {
     }
     void *block = na_deferred_take_blocks();
     while (block != NULL) {
-        void *next = *(void **)block;
+        void *next = na_link_next(block);
         na_free_late(tcache, block);
         block = next;
     }

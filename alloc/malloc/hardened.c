@@ -2,7 +2,7 @@
 #include "alloc/malloc/hardened.h"
 
 #include "alloc/cache/delay.h"
-#include "alloc/cache/links.h"
+#include "alloc/cache/hand.h"
 #include "alloc/malloc/emergency.h"
 #include "alloc/malloc/foreign.h"
 #include "alloc/malloc/large.h"
@@ -152,36 +152,21 @@ NA_INLINE bool is_home(const na_tcache_t *tcache) {
  * The usual call comes first; each of its tests that fails leads on by a jump, so that it needs no
  * stack frame. Nothing has been changed then. */
 
-static NA_COLD void *drop_list(na_tcache_t *tcache, unsigned cls) {
-    na_link_report(tcache->bins[cls].head);
-    tcache->bins[cls].head = NULL; /* cannot be trusted any more, and is lost */
-    tcache->states[cls].count = 0;
-    return NULL;
-}
-
-/* Of a bin that has a block. */
-NA_INLINE void *pop(na_bin_t *bin, na_bin_state_t *state) {
-    void *block = bin->head;
-    bin->head = *na_block_next(block);
-    *na_link_signed(block) = 0; /* of no use, should something lead here again */
-    state->count--;
-    state->pops++;
-    state->used = true;
-    return block;
+/* The thread's hand of the class has blocks enough for one to be drawn. */
+NA_INLINE na_hand_t *ready_hand(const na_tcache_t *tcache, unsigned cls) {
+    na_hands_t *hands = tcache->hands;
+    if (NA_UNLIKELY(hands == NULL)) return NULL;
+    na_hand_t *hand = &hands->of[cls];
+    return NA_LIKELY(hand->count > hand->few) ? hand : NULL;
 }
 
 static NA_NOINLINE void *alloc_otherwise(size_t requested, na_entry_t entry, na_tcache_t *tcache,
                                          unsigned cls) {
-    na_bin_t *bin = &tcache->bins[cls];
-    na_bin_state_t *state = &tcache->states[cls];
     poll_in_turn(tcache);
-    if (!is_usual(tcache) || !is_home(tcache) || state->count == 0)
+    if (!is_usual(tcache) || !is_home(tcache) || ready_hand(tcache, cls) == NULL)
         return na_alloc_slow(requested, entry, cls);
-    if (!na_link_is_right(bin->head)) {
-        drop_list(tcache, cls);
-        return na_alloc_slow(requested, entry, cls);
-    }
-    void *block = pop(bin, state);
+    void *block = na_hand_take(tcache, cls);
+    if (block == NULL) return na_alloc_slow(requested, entry, cls);
     na_live_begin(block, birth_of(entry));
     return block;
 }
@@ -190,13 +175,22 @@ static void *hardened_alloc(size_t requested, na_entry_t entry, na_tcache_t *tca
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
     bin->pop = 0; /* the hot path has counted it below zero */
-    na_live_leaf_t *leaf;
+    na_hand_t *hand;
     if (NA_UNLIKELY(is_turn(tcache)) || NA_UNLIKELY(!is_usual(tcache)) ||
-        NA_UNLIKELY(na_tcache_watched(tcache)) || NA_UNLIKELY(state->count == 0) ||
-        NA_UNLIKELY((leaf = na_live_leaf((uintptr_t)bin->head)) == NULL) ||
-        NA_UNLIKELY(!na_link_is_right(bin->head)))
+        NA_UNLIKELY(na_tcache_watched(tcache)) ||
+        NA_UNLIKELY((hand = ready_hand(tcache, cls)) == NULL))
         return alloc_otherwise(requested, entry, tcache, cls);
-    void *block = pop(bin, state);
+    uint32_t number = na_hand_draw(tcache->hands, hand);
+    void *block = hand->blocks[number];
+    na_live_leaf_t *leaf = na_live_leaf((uintptr_t)block);
+    if (NA_UNLIKELY(leaf == NULL) || NA_UNLIKELY(na_live_in(leaf, block) != NA_BIRTH_NONE) ||
+        NA_UNLIKELY(!na_link_waits(block)))
+        return alloc_otherwise(requested, entry, tcache, cls);
+    na_hand_remove(hand, number);
+    *na_link_signature(block) = 0; /* of no use, should something lead here again */
+    state->count--;
+    state->pops++;
+    state->used = true;
     na_live_set(leaf, block, birth_of(entry));
     return block;
 }
@@ -206,24 +200,20 @@ static void *hardened_alloc(size_t requested, na_entry_t entry, na_tcache_t *tca
 /* A block that has waited goes on. */
 NA_INLINE void go_on(na_tcache_t *tcache, na_delayed_t delayed) {
     unsigned cls = (delayed.tag & 0xffff) / NA_BIN_SIZE;
-    na_bin_t *bin = &tcache->bins[cls];
-    na_bin_state_t *state = &tcache->states[cls];
     if (NA_UNLIKELY(na_harden > 1)) {
         if (!na_delay_is_sound(&delayed)) return;
     } else if (delayed.tag != NA_TAG_NONE && NA_UNLIKELY(!na_link_waits(delayed.block))) {
         na_link_report(delayed.block);
         return;
     }
-    if (NA_UNLIKELY(bin->tag != delayed.tag) || NA_UNLIKELY(state->count >= state->hold)) {
+    const na_bin_state_t *state = &tcache->states[cls];
+    if (NA_UNLIKELY(tcache->bins[cls].tag != delayed.tag) ||
+        NA_UNLIKELY(state->count >= state->hold)) {
         if (na_harden == 1) na_delay_open(&delayed);
         na_free_late(tcache, delayed.block);
         return;
     }
-    na_link_set(delayed.block, bin->head);
-    bin->head = delayed.block;
-    state->count++;
-    state->pushes++;
-    state->used = true;
+    na_hand_put(tcache, cls, delayed.block);
 }
 
 static NA_NOINLINE void wait_otherwise(na_tcache_t *tcache, na_delayed_t delayed) {
@@ -277,7 +267,7 @@ static NA_NOINLINE void end_slowly(na_tcache_t *tcache, na_span_t *span, void *b
     if (cls != 0 && !span->sampled && !na_is_mixed(span) &&
         atomic_load_explicit(&span->emergency, memory_order_relaxed) == 0)
         delayed.tag = na_tag(cls, span->owner);
-    if (na_harden > 1 && delayed.tag != NA_TAG_NONE) na_slack_fill_freed(block, bytes);
+    if (na_harden > 1 && cls != 0) na_slack_fill_freed(block, bytes); /* samples, too */
     wait_otherwise(tcache, delayed);
 }
 
@@ -362,6 +352,10 @@ static _Atomic(uintptr_t) nothing_space;
 static _Atomic(size_t) nothing_used;
 
 void *na_hardened_nothing(na_entry_t entry) {
+    /* The hot path has counted a credit below zero, which in the bins that all threads without a
+     * thread cache share is undone here. */
+    na_tcache_t *tcache = na_tcache_enter();
+    if (NA_LIKELY(tcache != NULL)) na_tcache_leave(tcache);
     uintptr_t start = atomic_load(&nothing_space);
     if (start == 0) {
         uintptr_t mine = (uintptr_t)na_os_reserve(NOTHING_BYTES, na_os_page);

@@ -5,8 +5,8 @@
  * are slow, so that each call comes to what the hot path leaves, and on through the two pointers of
  * traced.h: they lead here, with or without a profile. docs/hardening.md has the table of checks.
  *
- *   malloc   the bin's first block, its signed link checked (cache/links.h); it is live from now on
- *            (pagemap/live.h)
+ *   malloc   one of several blocks of the bin, drawn at random (cache/hand.h); it is live from now
+ *            on (pagemap/live.h)
  *   free     the block is live, and was given by the entry point that free, delete or delete[]
  *            belongs to; it is no more; it waits (cache/delay.h)
  *   later    the block that waited longest goes where free would have put it

@@ -41,7 +41,13 @@ static void *take_from_heap(na_tcache_t *tcache, na_heap_t *heap, unsigned cls, 
     na_heap_list_t *list = na_heap_list_filled(tcache, heap, cls);
     if (list == NULL) return NULL;
     void *block = list->head;
-    list->head = *na_block_next(block);
+    if (NA_UNLIKELY(na_harden != 0) && NA_UNLIKELY(!na_hand_may_give(cls, block))) {
+        na_misuse("a freed block was written to, and now links to", block);
+        list->head = NULL;
+        list->count = 0;
+        return NULL;
+    }
+    list->head = na_link_next(block);
     list->count--;
     na_span_t *span = na_span_by_page(block);
     if (renew_credit(tcache, cls)) (void)na_span_add_records(span);

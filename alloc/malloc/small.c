@@ -79,7 +79,9 @@ static void *take_from_bin(na_tcache_t *tcache, unsigned cls, size_t requested, 
     } else if (!na_every_event) {
         na_bin_top_up(tcache, cls);
     }
+    if (NA_UNLIKELY(na_harden != 0)) na_bin_widen(tcache, cls);
     void *block = na_bin_take(tcache, cls);
+    if (NA_UNLIKELY(block == NULL)) return NULL;
     while (NA_UNLIKELY(na_every_event) && na_is_mixed(na_span_of(block))) { /* has no record */
         *na_block_next(block) = NULL;
         if (!na_gate_enter(tcache)) {

@@ -8,6 +8,7 @@
 #include "alloc/cache/bin.h"
 #include "alloc/cache/deferred.h"
 #include "alloc/cache/delay.h"
+#include "alloc/cache/hand.h"
 #include "alloc/cache/heap_cache.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/overflow.h"
@@ -368,6 +369,7 @@ static NA_COLD uint64_t forget_bins(na_tcache_t *tcache) {
         tcache->remote_batches[i] = (na_remote_batch_t){0};
     }
     tcache->remote_batches_used = 0;
+    na_hand_forget(tcache);
     return lost + na_delay_forget(tcache) + na_large_bins_forget(tcache) +
            na_heap_cache_forget(tcache);
 }

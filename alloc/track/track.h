@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "alloc/sys/base.h"
+#include "pagemap/live.h"
 
 typedef struct na_track {
     void *profile;            /* the profiler's word (hooks.h) */
@@ -36,8 +37,6 @@ extern bool na_strict;
 /* Every block has a record from the first on, whether or not a profile runs: strict, or a scan for
  * leaks is to come. Constant since na_init. */
 extern bool na_record_all;
-/* NUMALLOC_HARDEN: 0, or the level (malloc/hardened.h). Constant since na_init. */
-extern NA_NEAR uint8_t na_harden;
 /* One of both: sized frees are checked. */
 extern NA_NEAR bool na_sizes_count;
 
