@@ -164,7 +164,9 @@ static bool carve_fresh(na_span_t *span, uint32_t size, taken_t *taken) {
         return false;
     uintptr_t last = first + (uintptr_t)(n - 1) * size;
     for (uintptr_t block = first; block != last; block += size)
-        na_link_set((void *)block, (void *)(block + size));
+        *na_block_next((void *)block) = (void *)(block + size);
+    for (uintptr_t block = first; NA_UNLIKELY(na_harden != 0) && block != last; block += size)
+        na_link_sign((void *)block);
     span->carved = (uint16_t)(span->carved + n);
     append(taken, (void *)first, (void *)last, n);
     return true;

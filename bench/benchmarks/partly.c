@@ -153,6 +153,7 @@ const na_bench_t na_bench_partly = {
     .knob_count = K_COUNT,
     .headline = "resident",
     .work = "total",
+    .suite = (const char *const[]){"--repetitions=1", "--total=256", NULL},
     .settle = partly_settle,
     .run = partly_run,
 };

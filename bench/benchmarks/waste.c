@@ -113,6 +113,7 @@ const na_bench_t na_bench_waste = {
     .knob_count = K_COUNT,
     .headline = "waste, mean",
     .work = "total",
+    .suite = (const char *const[]){"--repetitions=1", "--step=30", "--total=8", NULL},
     .settle = waste_settle,
     .run = waste_run,
 };
