@@ -1,6 +1,7 @@
 /* lock.c - the waiting half of the mutex in lock.h. */
 #include "alloc/sys/lock.h"
 
+#include "alloc/sys/child.h"
 #include "alloc/sys/os.h"
 
 /* Holders do a few hundred instructions, so a short spin mostly avoids the two system calls. */
@@ -93,6 +94,7 @@ static bool wait(na_lock_t *lock, unsigned ms) {
     }
     awaited_t me = {lock, innermost_awaited};
     innermost_awaited = &me;
+    if (na_child_is_unknown()) na_child_settle();
     /* In this order: a child that is made before the lock is noted as awaited can still seize it,
      * one that is made later frees it. */
     bool taken = seize(lock) || sleep_until_free(lock, ms);

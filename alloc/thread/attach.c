@@ -16,10 +16,12 @@
 #include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
+#include "alloc/sys/child.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
+#include "alloc/thread/fork.h"
 #include "alloc/thread/scavenge.h"
 #include "alloc/thread/switch.h"
 #include "alloc/track/recording.h"
@@ -158,8 +160,11 @@ static na_tcache_t *attach(void) {
     if (tcache == NULL) tcache = make_tcache(node);
     for (unsigned other = 0; tcache == NULL && other <= NA_NODE_ANY; other = na_node_next(other))
         tcache = adopt(other);
-    if (tcache != NULL) na_tcache_count_threads(1);
-    if (tcache != NULL) note_most(tcache);
+    if (tcache != NULL) {
+        na_tcache_count_threads(1);
+        note_most(tcache);
+        if (na_tcache_attached_now() > 1) na_child_watch(na_fork_settle);
+    }
     unlock_list();
     if (tcache != NULL && na_node_many) tcache->home_ms = na_os_ms();
     return tcache;
@@ -328,6 +333,7 @@ NA_RACES_WITH_EMPTY static void reset_credits(na_tcache_t *shared) {
 }
 
 na_tcache_t *na_tcache_enter(void) {
+    if (na_child_is_unknown()) na_child_settle();
     na_tcache_t *tcache = na_self;
     if (NA_LIKELY(tcache != &na_tcache_empty && tcache != &na_tcache_gone)) {
         if (NA_UNLIKELY(na_section_alarmed(&tcache->track))) na_switch_alarmed(tcache);
@@ -396,7 +402,7 @@ static NA_COLD NA_NOINLINE void take_over(void) {
     }
 }
 
-void na_tcache_after_fork_child(bool interrupted) {
+void na_tcache_after_fork_child(bool interrupted, bool forked) {
     uint32_t me = na_thread_tag();
     for (unsigned id = 1; id <= na_tcache_count(); id++) {
         na_tcache_t *tcache = na_tcache_by_id(id);
@@ -409,6 +415,6 @@ void na_tcache_after_fork_child(bool interrupted) {
     }
     interrupted &= na_lock_is_mine(&list_lock);
     na_lock_reset(&list_lock);
-    takeover_due = atomic_load(&na_forking) != NA_FORK_LAME;
+    takeover_due = forked && atomic_load(&na_forking) != NA_FORK_LAME;
     if (takeover_due && !interrupted) take_over();
 }
