@@ -88,7 +88,7 @@ bool na_os_keep_from_children(void *start, size_t size);
 /* It reads as zero in them (Linux 4.14). */
 bool na_os_wipe_in_children(void *start, size_t size);
 
-/* The page holds memory (mincore). True when the kernel does not say. */
+/* The page holds memory (mincore). True when the kernel does not say, false in confinement. */
 bool na_os_is_resident(const void *page);
 /* The eight bytes at `address` can be read; any address. */
 bool na_os_readable(const void *address);
@@ -133,11 +133,21 @@ uint64_t na_os_ms(void);
 /* CLOCK_MONOTONIC in nanoseconds, without a system call where the kernel can do without. */
 uint64_t na_os_ns(void);
 
+/* --- confinement --- */
+
+/* The program is about to forbid itself system calls. From now on the allocator makes none but
+ * those that every allocator makes: what is asked of files (na_os_ask_file), of the nodes of memory
+ * and of single pages is refused without asking, with EPERM. Forked children inherit that. */
+void na_os_confine(void);
+bool na_os_is_confined(void);
+
 /* --- files, for /proc and /sys --- */
 
 /* Reads at most size - 1 bytes of a file and ends them with a zero; bytes read, or negative errno.
  */
 long na_os_read_file(const char *path, char *buffer, size_t size);
+/* The same, of what an allocator can do without knowing. */
+long na_os_ask_file(const char *path, char *buffer, size_t size);
 /* The whole file, to be read; NULL: it is empty, or refused. na_os_unmap ends it. */
 const void *na_os_map_file(const char *path, size_t *size);
 /* Writes all of it to a descriptor, going on after EINTR and short writes. */
