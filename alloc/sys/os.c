@@ -176,10 +176,22 @@ static void *map_memory(size_t size, int protection, int flags) {
     return failed(result) ? NULL : (void *)result;
 }
 
-void *na_os_map(size_t size) {
-    void *start = map_memory(size, PROT_READ | PROT_WRITE, 0);
+static void *map_tables(size_t size, int protection) {
+    void *start = map_memory(size, protection, 0);
     if (start != NULL) na_os_hugepage(start, size, false);
     return start;
+}
+
+void *na_os_map(size_t size) {
+    return map_tables(size, PROT_READ | PROT_WRITE);
+}
+
+void *na_os_map_zeros(size_t size) {
+    return map_tables(size, PROT_READ);
+}
+
+bool na_os_keep_zeros(void *start, size_t size) {
+    return na_syscall(SYS_mprotect, (long)start, (long)size, PROT_READ, 0, 0, 0) == 0;
 }
 
 void *na_os_reserve_part(size_t size, size_t most, size_t alignment) {

@@ -37,6 +37,10 @@ bool na_os_env_has(const char *prefix);
 /* Readable and writable zeroed memory for tables, aligned to na_os_page. No huge pages: tables are
  * touched here and there, and the process is charged for all of a huge page. */
 void *na_os_map(size_t size);
+/* The same to be read only, until na_os_commit: locked memory is not made of it then. */
+void *na_os_map_zeros(size_t size);
+/* Zeroed memory, none of which was written to, is so from now on. */
+bool na_os_keep_zeros(void *start, size_t size);
 /* Address space only (PROT_NONE, not charged), aligned to `alignment` (a power of two). */
 void *na_os_reserve(size_t size, size_t alignment);
 /* The same of the first part of a place where `most` bytes are free: the rest is let go. */
