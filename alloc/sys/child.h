@@ -14,22 +14,21 @@
 
 #include "alloc/sys/base.h"
 
-/* What the word is: 0 in a child, until a thread of it finds that and leaves its tag there (lock.h);
- * then NA_CHILD_KNOWN, as in every other process. */
+/* What the word is: 0 in a child, until a thread of it finds that and leaves its tag there
+ * (lock.h); then NA_CHILD_KNOWN, as in every other process. */
 #define NA_CHILD_KNOWN 1u
 extern NA_NEAR _Atomic(uint32_t) *na_child_word;
 
 /* Slow paths ask before they touch anything that is shared, and who waits for a lock. */
 NA_INLINE bool na_child_is_unknown(void) {
-    return NA_UNLIKELY(atomic_load_explicit(na_child_word, memory_order_acquire) !=
-                       NA_CHILD_KNOWN);
+    return NA_UNLIKELY(atomic_load_explicit(na_child_word, memory_order_acquire) != NA_CHILD_KNOWN);
 }
 
 /* There are two threads: children are to be found from now on, and `settle` called in them; false:
  * later. Under a lock of the caller's. */
 void na_child_watch(bool (*settle)(void));
-/* Has a child settled that is not known to be one; a thread that comes meanwhile waits. Does nothing
- * for the thread that is settling it. */
+/* Has a child settled that is not known to be one; a thread that comes meanwhile waits. Does
+ * nothing for the thread that is settling it. */
 void na_child_settle(void);
 /* This is a child, of which all is known. */
 void na_child_is_settled(void);

@@ -35,9 +35,17 @@ typedef struct awaited {
 } awaited_t;
 static NA_TLS awaited_t *volatile innermost_awaited;
 
+static unsigned lost;
+
 NA_COLD void na_lock_reset(na_lock_t *lock) {
-    if (atomic_load_explicit(&lock->word, memory_order_relaxed) != 0 && !na_lock_is_mine(lock))
-        atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
+    if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 || na_lock_is_mine(lock))
+        return;
+    atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
+    lost++;
+}
+
+unsigned na_locks_lost(void) {
+    return lost;
 }
 
 void na_lock_after_fork_child(void) {

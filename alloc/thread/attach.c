@@ -388,6 +388,7 @@ static NA_COLD NA_NOINLINE void take_over(void) {
         na_tcache_t *tcache = na_tcache_by_id(id);
         uint32_t phase = atomic_load(&tcache->phase);
         if (tcache->holder == me) na_heap_cache_recount(tcache);
+        if (atomic_load(&tcache->busy) == NA_GATE_LOST) continue;
         if (phase == NA_TCACHE_ATTACHED && tcache->holder != me) {
             na_slack_is_partial = true;
             na_fork_lost += forget_bins(tcache);
@@ -402,13 +403,35 @@ static NA_COLD NA_NOINLINE void take_over(void) {
     }
 }
 
+/* Not known to be its thread's alone: attached to another, whose it is. */
+static NA_COLD bool is_another_own(const na_tcache_t *tcache) {
+    return atomic_load(&tcache->phase) == NA_TCACHE_ATTACHED && tcache != na_self &&
+           tcache->holder != na_thread_tag();
+}
+
+bool na_tcache_lose_busy(void) {
+    uint32_t me = na_thread_tag();
+    if (atomic_load(&list_lock.word) != 0 && !na_lock_is_mine(&list_lock)) return false;
+    for (unsigned id = 1; id <= na_tcache_count(); id++) {
+        na_tcache_t *tcache = na_tcache_by_id(id);
+        uint32_t busy = atomic_load(&tcache->busy) & ~NA_LOCK_AWAITED;
+        uint32_t phase = atomic_load(&tcache->phase);
+        if (phase > NA_TCACHE_ATTACHED && phase != me) return false; /* borrowed */
+        if (busy <= NA_GATE_LOST || busy == me) continue;
+        if (!is_another_own(tcache)) return false;
+        tcache->holder = 0;
+        atomic_store(&tcache->busy, NA_GATE_LOST);
+    }
+    return true;
+}
+
 void na_tcache_after_fork_child(bool interrupted, bool forked) {
     uint32_t me = na_thread_tag();
     for (unsigned id = 1; id <= na_tcache_count(); id++) {
         na_tcache_t *tcache = na_tcache_by_id(id);
         /* No write where none is needed: of many thread caches each would cost a page. */
         uint32_t busy = atomic_load(&tcache->busy);
-        if (busy != 0 && (busy & ~NA_LOCK_AWAITED) != me) atomic_store(&tcache->busy, 0);
+        if (busy > NA_GATE_LOST && (busy & ~NA_LOCK_AWAITED) != me) atomic_store(&tcache->busy, 0);
         if (tcache->track.profile != NULL) tcache->track.profile = NULL;
         if (tcache->holder != me && atomic_load(&tcache->track.inside) != 0)
             atomic_store(&tcache->track.inside, 0);

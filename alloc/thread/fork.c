@@ -70,7 +70,7 @@ static void wait_until_idle(na_tcache_t *tcache, void *arg) {
     uint32_t busy;
     uint64_t awake = na_os_ns(); /* last seen so, as far as can be seen */
     while (w->all && (busy = atomic_load(&tcache->busy)) != 0) {
-        if ((busy & ~NA_LOCK_AWAITED) == w->me) return;
+        if ((busy & ~NA_LOCK_AWAITED) == w->me || busy == NA_GATE_LOST) return;
         uint64_t now = na_os_ns();
         if (!w->interrupted || !na_lock_sleeps(busy)) awake = now;
         if ((busy & NA_LOCK_AWAITED) != 0 || now > w->until || now > awake + ASLEEP_NS)
@@ -191,23 +191,18 @@ static void in_child(void) {
     leave(f->first);
 }
 
-static void look_for_others(na_tcache_t *tcache, void *others) {
-    uint32_t busy = atomic_load(&tcache->busy) & ~NA_LOCK_AWAITED;
-    if (busy != 0 && busy != na_thread_tag()) *(bool *)others = true;
-}
-
 /* The recorder finds such a child by itself. */
 NA_COLD bool na_fork_settle(void) {
     if (na_fork_is_inside()) return false; /* in_child is about to, or in_parent */
-    bool others = false;
-    na_tcache_each(look_for_others, &others);
-    if (others || atomic_load(&na_forking) == NA_FORK_LAME)
-        be_lame();
-    else
-        open_gate(); /* whoever forked had waited for nobody yet, or for all */
     nested = 0;
     na_lock_reset(&forking);
+    unsigned lost = na_locks_lost();
     reset_shared();
+    bool whole = na_locks_lost() == lost && na_tcache_lose_busy();
+    if (!whole || atomic_load(&na_forking) == NA_FORK_LAME)
+        be_lame();
+    else
+        open_gate();
     /* A thread that the child has started has no thread cache yet. */
     bool forked = na_self != &na_tcache_empty && na_self != &na_tcache_gone;
     na_tcache_after_fork_child(true, forked);

@@ -30,9 +30,10 @@
  * it is sound.
  *
  * No handlers. A program may make a child by a system call of its own. Its first slow path finds
- * that (child.h), and does what the child handler does. Nobody waited for the other threads: if one
- * was behind the gate, the child is lame. The copy is sound all the same, for the kernel makes it as
- * of one moment: what a thread wrote before that is there, and nothing that it wrote later. */
+ * that (child.h), and does what the child handler does. Nobody waited for the other threads. What
+ * is the own of one that was behind its gate is lost; where one held a lock of what is shared, the
+ * child is lame. The copy is sound all the same, for the kernel makes it as of one moment: what a
+ * thread wrote before that is there, and nothing that it wrote later. */
 #ifndef NUMALLOC_ALLOC_THREAD_FORK_H
 #define NUMALLOC_ALLOC_THREAD_FORK_H
 
