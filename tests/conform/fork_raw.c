@@ -1,7 +1,7 @@
 /* fork_raw.c - children that no fork handler knows of, as sandboxes, runtimes and crash handlers
  * make them by a system call of their own, from a program whose threads are busy in malloc: none
- * hangs or finds a broken heap, whatever the threads held that it does not have. Children that share
- * the parent's memory (vfork, and clone by its flags) are not taken for such ones.
+ * hangs or finds a broken heap, whatever the threads held that it does not have. Children that
+ * share the parent's memory (vfork, and clone by its flags) are not taken for such ones.
  *
  * Arguments: [children]; 3,000 otherwise. */
 #include "support/check.h"
@@ -96,7 +96,8 @@ __attribute__((noreturn)) static void child(size_t turn) {
         } else {
             kept[i].at = realloc(kept[i].at, kept[i].size * 2);
             REQUIRE(kept[i].at != NULL);
-            CHECK_MSG(fill_holds(kept[i].at, kept[i].size & ~(size_t)7, i), "%zu bytes", kept[i].size);
+            CHECK_MSG(fill_holds(kept[i].at, kept[i].size & ~(size_t)7, i), "%zu bytes",
+                      kept[i].size);
         }
     }
     some_work(turn + 1, turn % 16 == 3 ? 40 : 2);
