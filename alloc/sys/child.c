@@ -6,13 +6,13 @@
 #include "alloc/sys/lock.h"
 #include "alloc/sys/os.h"
 
-static _Atomic(uint32_t) alone = NA_CHILD_KNOWN; /* of a process that has not been watched */
-_Atomic(uint32_t) *na_child_word = &alone;
+static na_child_word_t alone = NA_CHILD_KNOWN; /* of a process that has not been watched */
+_Atomic(na_child_word_t *) na_child_word = &alone;
 
-static _Atomic(uint32_t) *wiped; /* on a page of its own; once made, it is so in children, too */
+static na_child_word_t *wiped; /* on a page of its own; once made, it is so in children, too */
 static bool (*settle_child)(void);
 
-static _Atomic(uint32_t) *make_wiped(void) {
+static na_child_word_t *make_wiped(void) {
     static bool tried;
     if (tried) return NULL;
     tried = true;
@@ -28,15 +28,16 @@ NA_COLD void na_child_watch(bool (*settle)(void)) {
     if (wiped == NULL) return;
     settle_child = settle;
     atomic_store_explicit(wiped, NA_CHILD_KNOWN, memory_order_relaxed);
-    __atomic_store_n(&na_child_word, wiped, __ATOMIC_RELEASE);
+    atomic_store_explicit(&na_child_word, wiped, memory_order_release);
 }
 
 NA_COLD void na_child_settle(void) {
+    na_child_word_t *word = na_child_word;
     uint32_t me = na_thread_tag(), nobody = 0;
-    if (atomic_compare_exchange_strong(na_child_word, &nobody, me)) {
-        atomic_store(na_child_word, settle_child() ? NA_CHILD_KNOWN : 0);
+    if (atomic_compare_exchange_strong(word, &nobody, me)) {
+        atomic_store(word, settle_child() ? NA_CHILD_KNOWN : 0);
     } else if (nobody != me) {
-        while (atomic_load(na_child_word) > NA_CHILD_KNOWN)
+        while (atomic_load(word) > NA_CHILD_KNOWN)
             na_os_yield();
     }
 }

@@ -17,11 +17,13 @@
 /* What the word is: 0 in a child, until a thread of it finds that and leaves its tag there
  * (lock.h); then NA_CHILD_KNOWN, as in every other process. */
 #define NA_CHILD_KNOWN 1u
-extern NA_NEAR _Atomic(uint32_t) *na_child_word;
+typedef _Atomic(uint32_t) na_child_word_t;
+extern NA_NEAR _Atomic(na_child_word_t *) na_child_word;
 
 /* Slow paths ask before they touch anything that is shared, and who waits for a lock. */
 NA_INLINE bool na_child_is_unknown(void) {
-    return NA_UNLIKELY(atomic_load_explicit(na_child_word, memory_order_acquire) != NA_CHILD_KNOWN);
+    const na_child_word_t *word = atomic_load_explicit(&na_child_word, memory_order_acquire);
+    return NA_UNLIKELY(atomic_load_explicit(word, memory_order_acquire) != NA_CHILD_KNOWN);
 }
 
 /* There are two threads: children are to be found from now on, and `settle` called in them; false:
