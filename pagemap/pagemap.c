@@ -40,22 +40,38 @@ void na_pagemap_init(void) {
     atomic_store_explicit(&done, true, memory_order_relaxed);
 }
 
-/* The leaf of a root's entry, mapped if it is not there yet; entries count from `base`. Two threads
- * may race to make one: the loser unmaps its own. NULL: no memory. */
-static void *leaf_of(intptr_t *root_entry, intptr_t base, size_t size) {
+/* Memory for tables, of which next to nothing is ever touched: it is no part of core files. `map`
+ * is one of the system's kinds. NULL: no memory. */
+typedef void *map_t(size_t size);
+static void *map_leaf(size_t bytes, map_t *map) {
+    void *leaf = map(bytes);
+    if (leaf == NULL && na_reserve_give_back()) leaf = map(bytes);
+    if (leaf != NULL) na_os_dump(leaf, bytes, false);
+    return leaf;
+}
+
+/* The leaf of a root's entry, mapped if it is not there yet; entries count from the map. Two
+ * threads may race to make one: the loser unmaps its own. NULL: no memory. */
+static void *leaf_of(intptr_t *root_entry, size_t size, map_t *map) {
+    const intptr_t base = (intptr_t)&na_pagemap;
     _Atomic(intptr_t) *entry = (_Atomic(intptr_t) *)root_entry;
     intptr_t known = atomic_load_explicit(entry, memory_order_acquire);
     if (NA_LIKELY(known != 0)) return (void *)(base + known);
     size_t bytes = na_align_up(size, na_os_page);
-    void *leaf = na_os_map(bytes);
-    if (leaf == NULL && na_reserve_give_back()) leaf = na_os_map(bytes);
+    void *leaf = map_leaf(bytes, map);
     if (leaf == NULL) return NULL;
-    na_os_dump(leaf, bytes, false); /* next to nothing of it is ever touched */
     if (atomic_compare_exchange_strong_explicit(entry, &known, (intptr_t)leaf - base,
                                                 memory_order_acq_rel, memory_order_acquire))
         return leaf;
     na_os_unmap(leaf, bytes);
     return (void *)(base + known);
+}
+
+/* What is only ever read is not made resident where the program locks its memory (mlockall). */
+static void keep_nothing_unwritten(void) {
+    uintptr_t start = na_align_up((uintptr_t)&na_pagemap.nothing, PAGE_MOST);
+    uintptr_t end = na_align_down((uintptr_t)(&na_pagemap.nothing + 1), PAGE_MOST);
+    (void)na_os_keep_zeros((void *)start, end - start);
 }
 
 static _Atomic(bool) home_taken;
@@ -65,10 +81,9 @@ static _Atomic(bool) home_taken;
  * of these then serves as any. (Nor are there if there is no memory.) */
 static NA_NOINLINE void take_home_leaves(uintptr_t address) {
     if (atomic_exchange_explicit(&home_taken, true, memory_order_acq_rel)) return;
-    const size_t bytes = NA_TAG_HOME_PAGES * sizeof(uint32_t);
-    uint32_t *tags = na_os_map(bytes);
+    keep_nothing_unwritten();
+    uint32_t *tags = map_leaf(NA_TAG_HOME_PAGES * sizeof(uint32_t), na_os_map_zeros);
     if (tags == NULL) return;
-    na_os_dump(tags, bytes, false);
     uintptr_t window = address >> NA_TAG_LEAF_SHIFT;
     window = window < NA_TAG_HOME_LEAVES ? 0 : window - NA_TAG_HOME_LEAVES + 1;
     for (unsigned i = 0; i < NA_TAG_HOME_LEAVES; i++) {
@@ -82,14 +97,24 @@ static NA_NOINLINE void take_home_leaves(uintptr_t address) {
     __atomic_store_n(&na_tag_home.start, window << NA_TAG_LEAF_SHIFT, __ATOMIC_RELEASE);
 }
 
+/* The leaves of an address that has none of spans. The part of the tags that goes with it can be
+ * written before others find it. */
+static NA_COLD bool make_first(uintptr_t address) {
+    enum { PART = sizeof(na_tag_leaf_t) >> (NA_TAG_LEAF_SHIFT - NA_SPAN_LEAF_SHIFT) };
+    if (!atomic_load_explicit(&home_taken, memory_order_relaxed)) take_home_leaves(address);
+    na_tag_leaf_t *tags =
+        leaf_of(&na_pagemap.tags[address >> NA_TAG_LEAF_SHIFT], sizeof *tags, na_os_map_zeros);
+    if (tags == NULL) return false;
+    void *part = &tags->tag[(uint32_t)na_align_down(address, SPAN_LEAF_BYTES) >> PAGE_SHIFT];
+    return na_os_commit(part, PART) && leaf_of(&na_pagemap.spans[address >> NA_SPAN_LEAF_SHIFT],
+                                               sizeof(na_span_leaf_t), na_os_map) != NULL;
+}
+
 /* The leaves of an address, made if they are not there yet. False: no memory. */
 static NA_NOINLINE bool make_leaves(uintptr_t address) {
-    if (NA_UNLIKELY(!atomic_load_explicit(&home_taken, memory_order_relaxed)))
-        take_home_leaves(address);
-    return leaf_of(&na_pagemap.spans[address >> NA_SPAN_LEAF_SHIFT], (intptr_t)&na_pagemap,
-                   sizeof(na_span_leaf_t)) != NULL &&
-           leaf_of(&na_pagemap.tags[address >> NA_TAG_LEAF_SHIFT], (intptr_t)&na_pagemap,
-                   sizeof(na_tag_leaf_t)) != NULL;
+    return NA_LIKELY(__atomic_load_n(&na_pagemap.spans[address >> NA_SPAN_LEAF_SHIFT],
+                                     __ATOMIC_ACQUIRE) != 0) ||
+           make_first(address);
 }
 
 /* Leaves that were made. */

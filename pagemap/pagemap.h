@@ -3,12 +3,13 @@
  * For every 8 KiB page a tag and a span, in two maps of two levels, because only the tag is wanted
  * in a hurry: tag leaves serve 4 GiB each (2 MiB of address space), so that shifting the low half
  * of an address gives the index; span leaves serve 512 MiB (514 KiB), so that a process whose
- * memory is locked or counted pays for little. Leaves are mapped when the first pages there are
- * opened (alloc/page/region.h), or a span is entered, and never unmapped; most of a leaf is never
- * touched. The first tag leaf that is wanted and those of the 12 GiB below, where the system maps
- * next, lie side by side: the home leaves. Most blocks of most processes are there, and free finds
- * their tags without a load of a root. (They are no static table, since garbage collectors look
- * through all of a library's variables: Boehm's takes its pace from how many there are.)
+ * memory is locked or counted pays for little: tags can be written in those parts only that leaves
+ * of spans go with. Leaves are mapped when the first pages there are opened (alloc/page/region.h),
+ * or a span is entered, and never unmapped; most of a leaf is never touched. The first tag leaf
+ * that is wanted and those of the 12 GiB below, where the system maps next, lie side by side: the
+ * home leaves. Most blocks of most processes are there, and free finds their tags without a load of
+ * a root. (They are no static table, since garbage collectors look through all of a library's
+ * variables: Boehm's takes its pace from how many there are.)
  *
  *   tag    {bin offset : 16 (low), owner : 16}   what free needs, in one load
  *          bin offset   of the class's bin in a thread cache (small.h); 0: take the slow path (the

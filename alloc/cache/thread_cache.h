@@ -174,8 +174,9 @@ typedef struct na_tcache {
     struct na_tcache *next_idle;      /* guarded by the cache-list lock */
 
     /* Written by other threads. */
-    /* 0, or the tag of the thread that is behind the gate; and NA_LOCK_AWAITED if that is in a
-     * signal handler, which forks: what it interrupted goes on no sooner than after the fork. */
+    /* 0; or NA_GATE_LOST, or the tag of the thread that is behind the gate; and NA_LOCK_AWAITED if
+     * that is in a signal handler, which forks: what it interrupted goes on no sooner than after
+     * the fork. */
     _Alignas(NA_CACHE_LINE) _Atomic(uint32_t) busy;
     _Atomic(uint32_t) phase; /* na_tcache_phase_t */
     _Atomic(bool) warm;      /* abandoned, and may have some remote frees */
@@ -245,6 +246,9 @@ unsigned na_tcache_attached_now(void);
  * that was made while others were behind the gate; it is closed for ever. 0: open. */
 extern _Atomic(uint32_t) na_forking;
 #define NA_FORK_LAME (NA_LOCK_AWAITED - 1)
+/* In a child: whoever was behind the gate is not here, and what is the thread cache's own stays as
+ * it is, for ever. No thread's tag. */
+#define NA_GATE_LOST 1u
 /* `mine`: the gate is held already. */
 bool na_gate_wait(na_tcache_t *tcache, bool mine);
 /* A fork has kept the gate closed for so long that threads are served without it. */

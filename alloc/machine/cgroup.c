@@ -64,14 +64,14 @@ static size_t append(size_t length, const char *s) {
 
 static uint64_t number_in(size_t length, const char *file) {
     char digits[NUMBER_SIZE];
-    if (append(length, file) == PATH_SIZE || na_os_read_file(path, digits, sizeof digits) <= 0)
+    if (append(length, file) == PATH_SIZE || na_os_ask_file(path, digits, sizeof digits) <= 0)
         return NO_LIMIT;
     return number(digits);
 }
 
 static bool read_into_text(size_t length, const char *file) {
     return append(length, file) != PATH_SIZE &&
-           na_os_read_file(path, group_text, sizeof group_text) > 0;
+           na_os_ask_file(path, group_text, sizeof group_text) > 0;
 }
 
 /* What the kernel takes back before it kills: cached pages of files, and its own caches. Version 1
@@ -165,7 +165,7 @@ bool na_cgroup_room(const char *proc, const char *sys, na_cgroup_room_t *result)
     NA_SPARSE static char groups[TEXT_SIZE];
     *result = (na_cgroup_room_t){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
     size_t length = append(append(0, proc), "/self/cgroup");
-    if (length == PATH_SIZE || na_os_read_file(path, groups, sizeof groups) <= 0) return false;
+    if (length == PATH_SIZE || na_os_ask_file(path, groups, sizeof groups) <= 0) return false;
     for (const char *line = groups; *line != 0;) {
         bool v2;
         const char *name = memory_group(line, &v2);

@@ -46,6 +46,6 @@ uint64_t na_node_free_parse(const char *meminfo) {
 uint64_t na_node_free(unsigned node) {
     char path[512], text[256]; /* the two lines wanted are the first */
     na_topology_path(path, sizeof path, node, "/meminfo");
-    if (na_os_read_file(path, text, sizeof text) < 0) return NA_NODE_FREE_UNKNOWN;
+    if (na_os_ask_file(path, text, sizeof text) < 0) return NA_NODE_FREE_UNKNOWN;
     return na_node_free_parse(text);
 }

@@ -80,7 +80,7 @@ static void make_path(char *path, size_t size, const char *root, const char *mid
 static bool read_text(const char *root, const char *middle, int number, const char *tail) {
     char path[512];
     make_path(path, sizeof path, root, middle, number, tail);
-    return na_os_read_file(path, text, sizeof text) >= 0;
+    return na_os_ask_file(path, text, sizeof text) >= 0;
 }
 
 /* The number at *s, moving past it, at most `most`; -1: none. */

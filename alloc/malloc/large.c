@@ -299,12 +299,13 @@ static na_span_t *obtain_span(na_tcache_t *tcache, size_t size, const na_large_k
     na_span_t *span = NULL;
     *zeroed = false;
     if (!recorded && may_be_kept(tcache, kind, pages)) span = take_kept(tcache, size, pages);
-    if (span == NULL && tcache != NULL &&
+    bool may_flush = tcache != NULL && !kind->emergency;
+    if (span == NULL && may_flush &&
         (na_large_bins_keep_much(tcache) || na_overflow_keeps_much(tcache)))
         span = make_span_of_held(tcache, size, kind, recorded);
     if (span == NULL) {
         span = make_span(size, kind, recorded, zeroed);
-        if (NA_UNLIKELY(span == NULL) && tcache != NULL && na_large_bins_flush(tcache))
+        if (NA_UNLIKELY(span == NULL) && may_flush && na_large_bins_flush(tcache))
             span = make_span(size, kind, recorded, zeroed);
     }
     if (span == NULL) return NULL;

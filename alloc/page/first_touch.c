@@ -21,7 +21,7 @@ static bool is_home(unsigned node, uintptr_t start, size_t bytes, size_t each) {
         uintptr_t page = start + at + (size_t)count * 5 * na_os_page % left;
         pages[count++] = (void *)na_align_down(page, na_os_page);
     }
-    if (na_os_page_nodes(pages, count, status) < 0) {
+    if (na_os_is_confined() || na_os_page_nodes(pages, count, status) < 0) {
         na_pageheap_refuse_touch(node);
         return false;
     }

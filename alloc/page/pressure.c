@@ -8,6 +8,7 @@
 #include "alloc/page/free_pages.h"
 #include "alloc/page/purge.h"
 #include "alloc/sys/lock.h"
+#include "alloc/sys/meta.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 
@@ -85,8 +86,51 @@ static void become_critical(uint64_t limit) {
     atomic_fetch_add_explicit(&na_pressure_turns, 1, memory_order_relaxed);
 }
 
+/* Bytes that the page heaps hold, in use or free, and tables. */
+static NA_RACY uint64_t held_bytes(void) {
+    uint64_t pages = 0;
+    for (unsigned i = 0; i < NA_PAGES_SETS; i = na_pages_next(i)) {
+        const volatile na_free_pages_t *s = &na_free_pages[i];
+        pages += s->used + s->dirty;
+    }
+    return (pages << NA_PAGE_SHIFT) + na_meta_bytes();
+}
+
+/* The last that was read before files were out of reach, and what was held then. */
+static struct {
+    bool known;
+    na_cgroup_room_t group;
+    uint64_t held;
+} last_read;
+
+/* What the process took since then is no room any more; what others took is not seen. */
+static bool estimate_room(na_cgroup_room_t *group) {
+    if (!last_read.known) return false;
+    *group = last_read.group;
+    uint64_t held = held_bytes(), more = held > last_read.held ? held - last_read.held : 0;
+    uint64_t less = held < last_read.held ? last_read.held - held : 0;
+    uint64_t *rooms[] = {&group->room, &group->uncharged, &group->easy};
+    for (unsigned i = 0; i < sizeof rooms / sizeof *rooms; i++)
+        if (*rooms[i] != UINT64_MAX)
+            *rooms[i] = *rooms[i] + less > more ? *rooms[i] + less - more : 0;
+    return true;
+}
+
 static bool read_room(na_cgroup_room_t *group) {
-    return na_option(NA_OPT_CGROUPS) != NA_CGROUPS_IGNORE && na_cgroup_room("/proc", "/sys", group);
+    if (na_option(NA_OPT_CGROUPS) == NA_CGROUPS_IGNORE) return false;
+    return na_os_is_confined() ? estimate_room(group) : na_cgroup_room("/proc", "/sys", group);
+}
+
+void na_pressure_confine(void) {
+    enum { LONG_MS = 1000 };
+    if (na_os_is_confined()) return;
+    bool locked = !na_lock_is_mine(&looking) && na_lock_for(&looking, LONG_MS);
+    if (locked) {
+        last_read.known = read_room(&last_read.group);
+        last_read.held = held_bytes();
+    }
+    na_os_confine();
+    if (locked) na_unlock(&looking);
 }
 
 static void restrain_all(void) {
@@ -99,11 +143,28 @@ static void set_exhausted(bool now) {
     if (now && !before) restrain_all();
 }
 
+/* Bytes for who wants so many, where the room is only estimated; 0: none. The kernel is asked, and
+ * what it was ready to charge is good for the next ones, too. */
+static uint64_t grant_by_asking(uint64_t wanted) {
+    static uint64_t left;
+    uint64_t need = wanted < WHOLE_MOST ? wanted : WHOLE_MOST;
+    if (left < need) {
+        if (na_charge_ask() == NA_CHARGE_NONE) return 0;
+        left = WHOLE_MOST;
+    }
+    left -= need;
+    return wanted;
+}
+
 /* While it is exhausted: bytes for a node that wants so many, `exactly` or with some more for the
  * next time; 0: not these. From the first on that has no more than it wants, no node has anything
  * left over.
  */
 static uint64_t grant_bytes(na_cgroup_room_t *group, uint64_t wanted, bool exactly) {
+    if (na_os_is_confined()) {
+        restrain_all();
+        return grant_by_asking(wanted);
+    }
     uint64_t easy = group->easy > EXHAUSTED_SPARE ? group->easy - EXHAUSTED_SPARE : 0;
     uint64_t share = easy / EXHAUSTED_PART / na_node_count;
     if (share >= wanted) return exactly ? wanted : share;
@@ -125,7 +186,7 @@ static NA_COLD uint64_t look_at_group(uint64_t wanted, bool exactly) {
         least += na_node_count * LEAST_NODE;
         if (!critical && group.room < least) {
             become_critical(group.limit);
-            na_cgroup_room("/proc", "/sys", &group);
+            (void)read_room(&group);
         } else if (critical && group.room > 2 * least) {
             set_critical(false);
         } else if (critical && group.room < least / 2 && !na_pressure_is_exhausted()) {

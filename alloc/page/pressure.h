@@ -93,6 +93,11 @@ bool na_pressure_may_add(uint64_t bytes);
 /* How often the answer was 0. */
 uint64_t na_pressure_refusals(void);
 
+/* The program is about to forbid itself system calls, which may be a reason to be killed
+ * (na_os_confine). The groups are looked at once more; from then on their room is what it was, less
+ * what the page heaps took since. No look is under way when this returns. */
+void na_pressure_confine(void);
+
 void na_pressure_after_fork_child(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* lock.c - the waiting half of the mutex in lock.h. */
 #include "alloc/sys/lock.h"
 
+#include "alloc/sys/child.h"
 #include "alloc/sys/os.h"
 
 /* Holders do a few hundred instructions, so a short spin mostly avoids the two system calls. */
@@ -34,9 +35,17 @@ typedef struct awaited {
 } awaited_t;
 static NA_TLS awaited_t *volatile innermost_awaited;
 
+static unsigned lost;
+
 NA_COLD void na_lock_reset(na_lock_t *lock) {
-    if (atomic_load_explicit(&lock->word, memory_order_relaxed) != 0 && !na_lock_is_mine(lock))
-        atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
+    if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 || na_lock_is_mine(lock))
+        return;
+    atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
+    lost++;
+}
+
+unsigned na_locks_lost(void) {
+    return lost;
 }
 
 void na_lock_after_fork_child(void) {
@@ -93,6 +102,7 @@ static bool wait(na_lock_t *lock, unsigned ms) {
     }
     awaited_t me = {lock, innermost_awaited};
     innermost_awaited = &me;
+    if (na_child_is_unknown()) na_child_settle();
     /* In this order: a child that is made before the lock is noted as awaited can still seize it,
      * one that is made later frees it. */
     bool taken = seize(lock) || sleep_until_free(lock, ms);

@@ -82,5 +82,7 @@ NA_INLINE void na_unlock(na_lock_t *lock) {
 /* Only in a forked child, where no other thread exists: free, unless it is the caller's. What is
  * free already is not written: the child shares its page with the parent until one of them does. */
 void na_lock_reset(na_lock_t *lock);
+/* How many of those were held. */
+unsigned na_locks_lost(void);
 
 #endif

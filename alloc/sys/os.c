@@ -86,6 +86,23 @@ void na_os_init(void) {
     if (na_os_env_has("NUMALLOC_")) na_os_secure = getauxval(AT_SECURE) != 0;
 }
 
+/* --- confinement --- */
+
+static _Atomic(bool) confined;
+
+void na_os_confine(void) {
+    atomic_store_explicit(&confined, true, memory_order_relaxed);
+}
+
+bool na_os_is_confined(void) {
+    return atomic_load_explicit(&confined, memory_order_relaxed);
+}
+
+/* A call that another allocator would not make. */
+static long optional(long number, long a, long b, long c, long d, long e, long f) {
+    return na_os_is_confined() ? -EPERM : na_syscall(number, a, b, c, d, e, f);
+}
+
 /* --- environment --- */
 
 const char *na_os_env_at(size_t i) {
@@ -159,10 +176,22 @@ static void *map_memory(size_t size, int protection, int flags) {
     return failed(result) ? NULL : (void *)result;
 }
 
-void *na_os_map(size_t size) {
-    void *start = map_memory(size, PROT_READ | PROT_WRITE, 0);
+static void *map_tables(size_t size, int protection) {
+    void *start = map_memory(size, protection, 0);
     if (start != NULL) na_os_hugepage(start, size, false);
     return start;
+}
+
+void *na_os_map(size_t size) {
+    return map_tables(size, PROT_READ | PROT_WRITE);
+}
+
+void *na_os_map_zeros(size_t size) {
+    return map_tables(size, PROT_READ);
+}
+
+bool na_os_keep_zeros(void *start, size_t size) {
+    return na_syscall(SYS_mprotect, (long)start, (long)size, PROT_READ, 0, 0, 0) == 0;
 }
 
 void *na_os_reserve_part(size_t size, size_t most, size_t alignment) {
@@ -268,8 +297,8 @@ bool na_os_populate(void *start, size_t size) {
 }
 
 bool na_os_is_resident(const void *page) {
-    unsigned char present = 1;
-    (void)na_syscall(SYS_mincore, (long)page, (long)na_os_page, (long)&present, 0, 0, 0);
+    unsigned char present = !na_os_is_confined();
+    (void)optional(SYS_mincore, (long)page, (long)na_os_page, (long)&present, 0, 0, 0);
     return present & 1;
 }
 
@@ -280,6 +309,10 @@ long na_os_collapse(void *start, size_t size) {
 
 bool na_os_keep_from_children(void *start, size_t size) {
     return na_syscall(SYS_madvise, (long)start, (long)size, MADV_DONTFORK, 0, 0, 0) == 0;
+}
+
+bool na_os_wipe_in_children(void *start, size_t size) {
+    return na_syscall(SYS_madvise, (long)start, (long)size, MADV_WIPEONFORK, 0, 0, 0) == 0;
 }
 
 void na_os_split_huge(void *start, size_t size) {
@@ -310,7 +343,7 @@ bool na_os_readable(const void *address) {
 /* Static: the nodes are meant as named, and not renumbered when a cpuset changes. The kernel takes
  * one off the number of bits before it reads the mask. */
 static long bind_set(void *start, size_t size, long mode, const unsigned long *mask, long flags) {
-    return na_syscall(SYS_mbind, (long)start, (long)size, mode, (long)mask, NA_OS_NODES + 1, flags);
+    return optional(SYS_mbind, (long)start, (long)size, mode, (long)mask, NA_OS_NODES + 1, flags);
 }
 
 long na_os_bind(void *start, size_t size, unsigned node, na_bind_t how, bool move) {
@@ -319,7 +352,7 @@ long na_os_bind(void *start, size_t size, unsigned node, na_bind_t how, bool mov
     mask[node / WORD_BITS] = 1ul << (node % WORD_BITS);
     long flags = move ? MPOL_MF_MOVE : 0;
     if (how == NA_BIND_LOCAL)
-        return na_syscall(SYS_mbind, (long)start, (long)size, MPOL_PREFERRED, 0, 0, flags);
+        return optional(SYS_mbind, (long)start, (long)size, MPOL_PREFERRED, 0, 0, flags);
     if (how == NA_BIND_BALANCED)
         return bind_set(start, size, POLICY_PREFERRED_MANY | POLICY_BALANCING | MPOL_F_STATIC_NODES,
                         mask, flags);
@@ -342,7 +375,7 @@ long na_os_interleave(void *start, size_t size, const uint64_t *set, unsigned no
 
 long na_os_task_policy(void) {
     int mode = MPOL_DEFAULT;
-    long result = na_syscall(SYS_get_mempolicy, (long)&mode, 0, 0, 0, 0, 0);
+    long result = optional(SYS_get_mempolicy, (long)&mode, 0, 0, 0, 0, 0);
     return result < 0 ? result : (mode & ~POLICY_FLAGS);
 }
 
@@ -362,7 +395,7 @@ long na_os_move_pages(void *const *pages, unsigned count, unsigned node, int *st
 bool na_os_may_run_on(bool (*wanted)(unsigned cpu, unsigned arg), unsigned arg) {
     enum { CPUS = 8192 };
     uint64_t set[CPUS / 64];
-    long bytes = na_syscall(SYS_sched_getaffinity, 0, sizeof set, (long)set, 0, 0, 0);
+    long bytes = optional(SYS_sched_getaffinity, 0, sizeof set, (long)set, 0, 0, 0);
     if (bytes <= 0) return true;
     for (unsigned cpu = 0; cpu < (unsigned)bytes * 8; cpu++)
         if ((set[cpu / 64] >> (cpu % 64) & 1) && wanted(cpu, arg)) return true;
@@ -371,7 +404,7 @@ bool na_os_may_run_on(bool (*wanted)(unsigned cpu, unsigned arg), unsigned arg) 
 
 unsigned na_os_cpu_node(void) {
     unsigned cpu = 0, node = 0;
-    (void)na_syscall(SYS_getcpu, (long)&cpu, (long)&node, 0, 0, 0, 0);
+    (void)optional(SYS_getcpu, (long)&cpu, (long)&node, 0, 0, 0, 0);
     return node;
 }
 
@@ -420,6 +453,10 @@ long na_os_read_file(const char *path, char *buffer, size_t size) {
     (void)na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
     buffer[got] = 0;
     return result < 0 ? result : (long)got;
+}
+
+long na_os_ask_file(const char *path, char *buffer, size_t size) {
+    return na_os_is_confined() ? -EPERM : na_os_read_file(path, buffer, size);
 }
 
 void na_os_write(int fd, const char *text, size_t length) {

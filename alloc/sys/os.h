@@ -37,6 +37,10 @@ bool na_os_env_has(const char *prefix);
 /* Readable and writable zeroed memory for tables, aligned to na_os_page. No huge pages: tables are
  * touched here and there, and the process is charged for all of a huge page. */
 void *na_os_map(size_t size);
+/* The same to be read only, until na_os_commit: locked memory is not made of it then. */
+void *na_os_map_zeros(size_t size);
+/* Zeroed memory, none of which was written to, is so from now on. */
+bool na_os_keep_zeros(void *start, size_t size);
 /* Address space only (PROT_NONE, not charged), aligned to `alignment` (a power of two). */
 void *na_os_reserve(size_t size, size_t alignment);
 /* The same of the first part of a place where `most` bytes are free: the rest is let go. */
@@ -95,8 +99,10 @@ bool na_os_refuses_huge(void);
 long na_os_collapse(void *start, size_t size);
 /* The mapping is not there in forked children. */
 bool na_os_keep_from_children(void *start, size_t size);
+/* It reads as zero in them (Linux 4.14). */
+bool na_os_wipe_in_children(void *start, size_t size);
 
-/* The page holds memory (mincore). True when the kernel does not say. */
+/* The page holds memory (mincore). True when the kernel does not say, false in confinement. */
 bool na_os_is_resident(const void *page);
 /* The eight bytes at `address` can be read; any address. */
 bool na_os_readable(const void *address);
@@ -141,11 +147,21 @@ uint64_t na_os_ms(void);
 /* CLOCK_MONOTONIC in nanoseconds, without a system call where the kernel can do without. */
 uint64_t na_os_ns(void);
 
+/* --- confinement --- */
+
+/* The program is about to forbid itself system calls. From now on the allocator makes none but
+ * those that every allocator makes: what is asked of files (na_os_ask_file), of the nodes of memory
+ * and of single pages is refused without asking, with EPERM. Forked children inherit that. */
+void na_os_confine(void);
+bool na_os_is_confined(void);
+
 /* --- files, for /proc and /sys --- */
 
 /* Reads at most size - 1 bytes of a file and ends them with a zero; bytes read, or negative errno.
  */
 long na_os_read_file(const char *path, char *buffer, size_t size);
+/* The same, of what an allocator can do without knowing. */
+long na_os_ask_file(const char *path, char *buffer, size_t size);
 /* The whole file, to be read; NULL: it is empty, or refused. na_os_unmap ends it. */
 const void *na_os_map_file(const char *path, size_t *size);
 /* Writes all of it to a descriptor, going on after EINTR and short writes. */

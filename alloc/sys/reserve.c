@@ -19,7 +19,7 @@ static NA_COLD na_huge_grant_t look_at_huge_pages(void) {
     char text[64];
     if (na_os_refuses_huge()) return NA_HUGE_GRANT_NEVER;
     if (!files ||
-        na_os_read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) <= 0)
+        na_os_ask_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) <= 0)
         return NA_HUGE_GRANT_UNKNOWN;
     const char *at = text;
     while (*at != 0 && *at != '[')

@@ -70,7 +70,7 @@ void na_thread_after_fork_child(void) {
 /* The first thread stays as a zombie, and in the count, until the process ends. */
 bool na_thread_is_left_alone(void) {
     char text[512];
-    if (na_os_read_file("/proc/self/stat", text, sizeof text) <= 0) return false;
+    if (na_os_ask_file("/proc/self/stat", text, sizeof text) <= 0) return false;
     const char *p = NULL; /* the program's name may contain anything: from the last ')' */
     for (const char *at = text; *at != 0; at++)
         if (*at == ')') p = at;

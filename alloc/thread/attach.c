@@ -17,10 +17,12 @@
 #include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
+#include "alloc/sys/child.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
+#include "alloc/thread/fork.h"
 #include "alloc/thread/scavenge.h"
 #include "alloc/thread/switch.h"
 #include "alloc/track/recording.h"
@@ -159,8 +161,11 @@ static na_tcache_t *attach(void) {
     if (tcache == NULL) tcache = make_tcache(node);
     for (unsigned other = 0; tcache == NULL && other <= NA_NODE_ANY; other = na_node_next(other))
         tcache = adopt(other);
-    if (tcache != NULL) na_tcache_count_threads(1);
-    if (tcache != NULL) note_most(tcache);
+    if (tcache != NULL) {
+        na_tcache_count_threads(1);
+        note_most(tcache);
+        if (na_tcache_attached_now() > 1) na_child_watch(na_fork_settle);
+    }
     unlock_list();
     if (tcache != NULL && na_node_many) tcache->home_ms = na_os_ms();
     return tcache;
@@ -329,6 +334,7 @@ NA_RACES_WITH_EMPTY static void reset_credits(na_tcache_t *shared) {
 }
 
 na_tcache_t *na_tcache_enter(void) {
+    if (na_child_is_unknown()) na_child_settle();
     na_tcache_t *tcache = na_self;
     if (NA_LIKELY(tcache != &na_tcache_empty && tcache != &na_tcache_gone)) {
         if (NA_UNLIKELY(na_section_alarmed(&tcache->track))) na_switch_alarmed(tcache);
@@ -384,6 +390,7 @@ static NA_COLD NA_NOINLINE void take_over(void) {
         na_tcache_t *tcache = na_tcache_by_id(id);
         uint32_t phase = atomic_load(&tcache->phase);
         if (tcache->holder == me) na_heap_cache_recount(tcache);
+        if (atomic_load(&tcache->busy) == NA_GATE_LOST) continue;
         if (phase == NA_TCACHE_ATTACHED && tcache->holder != me) {
             na_slack_is_partial = true;
             na_fork_lost += forget_bins(tcache);
@@ -398,19 +405,41 @@ static NA_COLD NA_NOINLINE void take_over(void) {
     }
 }
 
-void na_tcache_after_fork_child(bool interrupted) {
+/* Not known to be its thread's alone: attached to another, whose it is. */
+static NA_COLD bool is_another_own(const na_tcache_t *tcache) {
+    return atomic_load(&tcache->phase) == NA_TCACHE_ATTACHED && tcache != na_self &&
+           tcache->holder != na_thread_tag();
+}
+
+bool na_tcache_lose_busy(void) {
+    uint32_t me = na_thread_tag();
+    if (atomic_load(&list_lock.word) != 0 && !na_lock_is_mine(&list_lock)) return false;
+    for (unsigned id = 1; id <= na_tcache_count(); id++) {
+        na_tcache_t *tcache = na_tcache_by_id(id);
+        uint32_t busy = atomic_load(&tcache->busy) & ~NA_LOCK_AWAITED;
+        uint32_t phase = atomic_load(&tcache->phase);
+        if (phase > NA_TCACHE_ATTACHED && phase != me) return false; /* borrowed */
+        if (busy <= NA_GATE_LOST || busy == me) continue;
+        if (!is_another_own(tcache)) return false;
+        tcache->holder = 0;
+        atomic_store(&tcache->busy, NA_GATE_LOST);
+    }
+    return true;
+}
+
+void na_tcache_after_fork_child(bool interrupted, bool forked) {
     uint32_t me = na_thread_tag();
     for (unsigned id = 1; id <= na_tcache_count(); id++) {
         na_tcache_t *tcache = na_tcache_by_id(id);
         /* No write where none is needed: of many thread caches each would cost a page. */
         uint32_t busy = atomic_load(&tcache->busy);
-        if (busy != 0 && (busy & ~NA_LOCK_AWAITED) != me) atomic_store(&tcache->busy, 0);
+        if (busy > NA_GATE_LOST && (busy & ~NA_LOCK_AWAITED) != me) atomic_store(&tcache->busy, 0);
         if (tcache->track.profile != NULL) tcache->track.profile = NULL;
         if (tcache->holder != me && atomic_load(&tcache->track.inside) != 0)
             atomic_store(&tcache->track.inside, 0);
     }
     interrupted &= na_lock_is_mine(&list_lock);
     na_lock_reset(&list_lock);
-    takeover_due = atomic_load(&na_forking) != NA_FORK_LAME;
+    takeover_due = forked && atomic_load(&na_forking) != NA_FORK_LAME;
     if (takeover_due && !interrupted) take_over();
 }

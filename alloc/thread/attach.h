@@ -40,10 +40,14 @@ void na_tcache_forget_most(void);
  * thread's already, or somebody keeps it for longer than ever happens. */
 bool na_tcache_lock_list(void);
 void na_tcache_unlock_list(void);
+/* In a child that was made without prepare handler: thread caches of which others were behind the
+ * gate are lost (NA_GATE_LOST). False: others were changing what is not theirs alone. */
+bool na_tcache_lose_busy(void);
 /* In the child: every thread cache but the thread's own is abandoned, its bins forgotten, and what
  * they held counted in na_fork_lost. At once; or, where the list lock may be that of code that a
- * signal handler has `interrupted`, when that gives it back. */
-void na_tcache_after_fork_child(bool interrupted);
+ * signal handler has `interrupted`, when that gives it back. Not where another thread than this one
+ * has `forked`, which cannot be told from those that are gone: what they had stays theirs. */
+void na_tcache_after_fork_child(bool interrupted, bool forked);
 /* For emergency.c: abandons a thread cache whose thread ended while a fork kept the lists; false:
  * not yet. */
 bool na_tcache_abandon_late(na_tcache_t *tcache);

@@ -10,6 +10,7 @@
 #include "alloc/central/heap.h"
 #include "alloc/central/mixed.h"
 #include "alloc/page/pageheap.h"
+#include "alloc/sys/child.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
@@ -69,7 +70,7 @@ static void wait_until_idle(na_tcache_t *tcache, void *arg) {
     uint32_t busy;
     uint64_t awake = na_os_ns(); /* last seen so, as far as can be seen */
     while (w->all && (busy = atomic_load(&tcache->busy)) != 0) {
-        if ((busy & ~NA_LOCK_AWAITED) == w->me) return;
+        if ((busy & ~NA_LOCK_AWAITED) == w->me || busy == NA_GATE_LOST) return;
         uint64_t now = na_os_ns();
         if (!w->interrupted || !na_lock_sleeps(busy)) awake = now;
         if ((busy & NA_LOCK_AWAITED) != 0 || now > w->until || now > awake + ASLEEP_NS)
@@ -145,16 +146,17 @@ static void in_parent(void) {
     if (na_guard != NULL) na_guard->after_fork(false);
     if (f->control) na_controller->after_fork_parent();
     leave(f->first);
+    /* What this fork interrupted has made a child without us, where the call came back as well. */
+    if (na_child_is_unknown()) na_child_settle();
 }
 
-/* What interrupted code holds stays as it is: it goes on in the child. */
-static void in_child(void) {
-    frame_t *f = innermost();
-    if (f == NULL) return;
-    if (!f->whole) {
-        atomic_store(&na_forking, NA_FORK_LAME);
-        atomic_store(&na_fork_is_long, true);
-    }
+static void be_lame(void) {
+    atomic_store(&na_forking, NA_FORK_LAME);
+    atomic_store(&na_fork_is_long, true);
+}
+
+/* What other threads held, who are not in this child. */
+static void reset_shared(void) {
     na_lock_after_fork_child();
     na_meta_after_fork_child();
     na_span_after_fork_child();
@@ -162,13 +164,22 @@ static void in_child(void) {
     na_central_after_fork_child();
     na_heap_after_fork_child();
     na_mix_after_fork_child();
-    bool taken = false; /* the list of thread caches, by a fork */
-    for (unsigned i = 0; i < nested && i < NESTED_MOST; i++)
-        taken |= frames[i].list;
     na_sampler_forked(true);
     na_switch_forked_samples();
     na_deferred_after_fork_child();
-    na_tcache_after_fork_child(!taken);
+}
+
+/* What interrupted code holds stays as it is: it goes on in the child. */
+static void in_child(void) {
+    frame_t *f = innermost();
+    if (f == NULL) return;
+    na_child_is_settled();
+    if (!f->whole) be_lame();
+    reset_shared();
+    bool taken = false; /* the list of thread caches, by a fork */
+    for (unsigned i = 0; i < nested && i < NESTED_MOST; i++)
+        taken |= frames[i].list;
+    na_tcache_after_fork_child(!taken, true);
     if (f->list) na_tcache_unlock_list();
     if (f->whole && f->gate) open_gate();
     if (na_controller != NULL) na_controller->after_fork_child(f->control);
@@ -178,6 +189,27 @@ static void in_child(void) {
     if (na_guard != NULL) na_guard->after_fork(true);
     na_thread_after_fork_child();
     leave(f->first);
+}
+
+/* The recorder finds such a child by itself. */
+NA_COLD bool na_fork_settle(void) {
+    if (na_fork_is_inside()) return false; /* in_child is about to, or in_parent */
+    nested = 0;
+    na_lock_reset(&forking);
+    unsigned lost = na_locks_lost();
+    reset_shared();
+    bool whole = na_locks_lost() == lost && na_tcache_lose_busy();
+    if (!whole || atomic_load(&na_forking) == NA_FORK_LAME)
+        be_lame();
+    else
+        open_gate();
+    /* A thread that the child has started has no thread cache yet. */
+    bool forked = na_self != &na_tcache_empty && na_self != &na_tcache_gone;
+    na_tcache_after_fork_child(true, forked);
+    if (na_controller != NULL) na_controller->after_fork_child(false);
+    if (na_guard != NULL) na_guard->after_fork(true);
+    na_thread_after_fork_child();
+    return true;
 }
 
 bool na_fork_is_inside(void) {

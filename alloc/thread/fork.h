@@ -27,7 +27,13 @@
  * was behind the gate all the same (or another thread waits to fork out of a handler, its gate
  * marked so), the child is LAME: nothing that is shared is touched in it any more, the gate stays
  * closed, and all threads are served by emergency.h for as long as it lives. It uses more memory;
- * it is sound. */
+ * it is sound.
+ *
+ * No handlers. A program may make a child by a system call of its own. Its first slow path finds
+ * that (child.h), and does what the child handler does. Nobody waited for the other threads. What
+ * is the own of one that was behind its gate is lost; where one held a lock of what is shared, the
+ * child is lame. The copy is sound all the same, for the kernel makes it as of one moment: what a
+ * thread wrote before that is there, and nothing that it wrote later. */
 #ifndef NUMALLOC_ALLOC_THREAD_FORK_H
 #define NUMALLOC_ALLOC_THREAD_FORK_H
 
@@ -37,6 +43,9 @@
  * constructor at the latest. pthread_atfork may allocate. */
 void na_fork_init(void);
 
+/* In a child that was made by a system call of the program's own (child.h): does what the handlers
+ * do. False: the handlers are about to. */
+bool na_fork_settle(void);
 /* The calling thread is between its prepare and its parent or child handler, in what this signal
  * handler interrupted. */
 bool na_fork_is_inside(void);

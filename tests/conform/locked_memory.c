@@ -1,6 +1,6 @@
 /* locked_memory.c - under mlockall(MCL_CURRENT | MCL_FUTURE) all mapped memory is resident at once:
- * the process must not become as large as its reservations, and where RLIMIT_MEMLOCK ends it,
- * malloc says ENOMEM and goes on. */
+ * the process must not become as large as its reservations and tables, and where RLIMIT_MEMLOCK
+ * ends it, malloc says ENOMEM and goes on. 8 MiB of it are enough for a small program. */
 #include "support/check.h"
 #include "support/child.h"
 #include "support/fill.h"
@@ -11,16 +11,35 @@
 
 #define MIB     ((size_t)1 << 20)
 #define REFUSED 99
+/* Resident of a small program: what the leanest of jemalloc, mimalloc and gperftools have. */
+#define MOST_KIB 17000
 
 static void *blocks[40000];
 
-/* What `limited` may lock; less where the hard limit is lower. */
-#define LOCKABLE (64 * MIB)
+/* What `limited` may lock, and a small program; less where the hard limit is lower. */
+static size_t lockable = 64 * MIB, lockable_by_small = 8 * MIB;
+
+/* Everything that is mapped is locked, from before the first block on. */
+static int small_inside(void) {
+    if (mlockall(MCL_FUTURE) != 0) return REFUSED;
+    for (size_t i = 0; i < 8000; i++) {
+        size_t size = i % 500 + 1;
+        blocks[i] = malloc(size);
+        REQUIRE(blocks[i] != NULL);
+        fill_block(blocks[i], size, i);
+    }
+    for (size_t i = 0; i < 8000; i++)
+        free(blocks[i]);
+    return check_status();
+}
 
 /* `limited`: a small RLIMIT_MEMLOCK holds for what is mapped from now on, and there is no privilege
  * to pass it; otherwise all there is and will be is locked. */
 static int inside(bool limited) {
     if (mlockall(limited ? MCL_FUTURE : MCL_CURRENT | MCL_FUTURE) != 0) return REFUSED;
+    free(check_opaque(malloc(100)));
+    if (!limited)
+        CHECK_MSG(proc_rss_kib() < MOST_KIB, "%ld KiB resident at the start", proc_rss_kib());
     uint64_t random = 9;
     size_t total = 0;
     size_t count = limited ? 5000 : 40000;
@@ -58,10 +77,10 @@ static int inside(bool limited) {
 }
 
 static int drop(void *context) {
-    (void)context;
+    const size_t *most = context;
     struct rlimit limit;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return -1;
-    if (limit.rlim_max > LOCKABLE) limit.rlim_max = LOCKABLE;
+    if (limit.rlim_max > *most) limit.rlim_max = *most;
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return -1;
     if (geteuid() == 0 && setuid(65534) != 0) return -1;
@@ -70,12 +89,17 @@ static int drop(void *context) {
 
 int main(int argc, char **argv) {
     check_begin();
+    if (argc > 1 && strcmp(argv[1], "small") == 0) return small_inside();
     if (argc > 1) return inside(strcmp(argv[1], "limited") == 0);
     child_result_t result;
-    child_run_self(&result, "limited", NULL, NULL, drop, NULL);
+    child_run_self(&result, "limited", NULL, NULL, drop, &lockable);
     bool refused =
         child_exited(&result, REFUSED) || child_exited(&result, 126) || child_exited(&result, 127);
     if (!refused) child_expect_ok(&result, "a small RLIMIT_MEMLOCK");
+    if (!refused) {
+        child_run_self(&result, "small", NULL, NULL, drop, &lockable_by_small);
+        child_expect_ok(&result, "RLIMIT_MEMLOCK of 8 MiB");
+    }
     child_run_self(&result, "free", NULL, NULL, NULL, NULL);
     bool refused_free = child_exited(&result, REFUSED);
     if (!refused_free) child_expect_ok(&result, "no limit");

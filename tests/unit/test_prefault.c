@@ -22,8 +22,8 @@
 
 /* --- the system --- */
 
-long __real_na_os_read_file(const char *path, char *buffer, size_t size);
-long __wrap_na_os_read_file(const char *path, char *buffer, size_t size);
+long __real_na_os_ask_file(const char *path, char *buffer, size_t size);
+long __wrap_na_os_ask_file(const char *path, char *buffer, size_t size);
 void __real_na_os_hugepage(void *start, size_t size, bool on);
 void __wrap_na_os_hugepage(void *start, size_t size, bool on);
 bool __real_na_os_populate(void *start, size_t size);
@@ -36,9 +36,9 @@ static unsigned populated, asked, taken_back; /* calls */
 static size_t populated_bytes, asked_bytes;
 static uintptr_t asked_at;
 
-long __wrap_na_os_read_file(const char *path, char *buffer, size_t size) {
+long __wrap_na_os_ask_file(const char *path, char *buffer, size_t size) {
     if (strstr(path, "transparent_hugepage") == NULL)
-        return __real_na_os_read_file(path, buffer, size);
+        return __real_na_os_ask_file(path, buffer, size);
     looks++;
     if (granted == NULL) return -2;
     strncpy(buffer, granted, size - 1);
