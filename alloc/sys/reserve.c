@@ -17,10 +17,10 @@ static bool huge_always; /* huge pages are always asked for */
 /* The word in brackets is in force, unless the process (or one that it is a child of) refuses. */
 static NA_COLD na_huge_grant_t look_at_huge_pages(void) {
     char text[64];
-    if (na_os_refuses_huge()) return NA_HUGE_GRANT_NEVER;
     if (!files ||
         na_os_ask_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) <= 0)
         return NA_HUGE_GRANT_UNKNOWN;
+    if (na_os_refuses_huge()) return NA_HUGE_GRANT_NEVER;
     const char *at = text;
     while (*at != 0 && *at != '[')
         at++;
