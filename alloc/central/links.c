@@ -45,13 +45,18 @@ void na_link_sign(void *block) {
     na_link_set_signed(block, *na_block_next(block));
 }
 
+void na_links_sign(void *list, uint32_t count) {
+    for (void *block = list; count != 0; count--, block = *na_block_next(block))
+        na_link_set_signed(block, *na_block_next(block));
+}
+
 void *na_link_checked(void *block) {
     if (NA_LIKELY(na_link_is_right(block))) return *na_block_next(block);
     na_link_report(block);
     return NULL;
 }
 
-NA_COLD uint32_t na_links_check(void *list, uint32_t count) {
+uint32_t na_links_check(void *list, uint32_t count) {
     uint32_t right = 0;
     for (void *block = list; right < count && block != NULL; block = *na_block_next(block)) {
         right++;

@@ -68,13 +68,14 @@ NA_INLINE bool na_link_is_right(void *block) {
     return *na_link_signature(block) == na_link_mix(block, (uintptr_t)*na_block_next(block), 0);
 }
 
-/* Signs the link that the block has. */
+/* Signs the link that the block has; those of the first `count` of a list. */
 void na_link_sign(void *block);
+void na_links_sign(void *list, uint32_t count);
 /* Where the link leads. One that is wrong is reported, and leads nowhere. */
 void *na_link_checked(void *block);
 /* All of a list of `count` blocks. What lies behind a wrong link is lost: how many there are left.
  */
-NA_COLD uint32_t na_links_check(void *list, uint32_t count);
+uint32_t na_links_check(void *list, uint32_t count);
 
 /* --- links --- */
 

@@ -152,18 +152,10 @@ NA_INLINE bool is_home(const na_tcache_t *tcache) {
  * The usual call comes first; each of its tests that fails leads on by a jump, so that it needs no
  * stack frame. Nothing has been changed then. */
 
-/* The thread's hand of the class has blocks enough for one to be drawn. */
-NA_INLINE na_hand_t *ready_hand(const na_tcache_t *tcache, unsigned cls) {
-    na_hands_t *hands = tcache->hands;
-    if (NA_UNLIKELY(hands == NULL)) return NULL;
-    na_hand_t *hand = &hands->of[cls];
-    return NA_LIKELY(hand->count > hand->few) ? hand : NULL;
-}
-
 static NA_NOINLINE void *alloc_otherwise(size_t requested, na_entry_t entry, na_tcache_t *tcache,
                                          unsigned cls) {
     poll_in_turn(tcache);
-    if (!is_usual(tcache) || !is_home(tcache) || ready_hand(tcache, cls) == NULL)
+    if (!is_usual(tcache) || !is_home(tcache) || tcache->states[cls].count < na_hand_least(cls))
         return na_alloc_slow(requested, entry, cls);
     void *block = na_hand_take(tcache, cls);
     if (block == NULL) return na_alloc_slow(requested, entry, cls);
@@ -175,16 +167,16 @@ static void *hardened_alloc(size_t requested, na_entry_t entry, na_tcache_t *tca
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
     bin->pop = 0; /* the hot path has counted it below zero */
-    na_hand_t *hand;
+    na_hands_t *hands = tcache->hands;
     if (NA_UNLIKELY(is_turn(tcache)) || NA_UNLIKELY(!is_usual(tcache)) ||
-        NA_UNLIKELY(na_tcache_watched(tcache)) ||
-        NA_UNLIKELY((hand = ready_hand(tcache, cls)) == NULL))
+        NA_UNLIKELY(na_tcache_watched(tcache)) || NA_UNLIKELY(hands == NULL) ||
+        NA_UNLIKELY(hands->of[cls].count <= hands->of[cls].few)) /* fewer than may be drawn from */
         return alloc_otherwise(requested, entry, tcache, cls);
-    uint32_t number = na_hand_draw(tcache->hands, hand);
+    na_hand_t *hand = &hands->of[cls];
+    uint32_t number = na_hand_draw(hands, hand);
     void *block = hand->blocks[number];
     na_live_leaf_t *leaf = na_live_leaf((uintptr_t)block);
-    if (NA_UNLIKELY(leaf == NULL) || NA_UNLIKELY(na_live_in(leaf, block) != NA_BIRTH_NONE) ||
-        NA_UNLIKELY(!na_link_waits(block)))
+    if (NA_UNLIKELY(leaf == NULL) || NA_UNLIKELY(!na_link_waits(block)))
         return alloc_otherwise(requested, entry, tcache, cls);
     na_hand_remove(hand, number);
     *na_link_signature(block) = 0; /* of no use, should something lead here again */
