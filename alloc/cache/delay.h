@@ -83,6 +83,9 @@ NA_INLINE bool na_delay_has_no_room(const na_delay_t *delay, uint32_t bytes) {
 NA_INLINE bool na_delay_is_over(const na_delay_t *delay) {
     return NA_UNLIKELY(delay->bytes > delay->most);
 }
+NA_INLINE bool na_delay_is_empty(const na_delay_t *delay) {
+    return delay->bytes == 0;
+}
 /* How much may wait, by the threads that there are now. */
 void na_delay_look(na_delay_t *delay);
 /* The oldest; block NULL: there is none but the newest. */

@@ -1,6 +1,7 @@
 /* hardened.c - see hardened.h. */
 #include "alloc/malloc/hardened.h"
 
+#include "alloc/cache/deferred.h"
 #include "alloc/cache/delay.h"
 #include "alloc/cache/hand.h"
 #include "alloc/malloc/emergency.h"
@@ -325,6 +326,14 @@ static void hardened_free(void *block, na_release_t how, na_tcache_t *tcache) {
         wait(tcache, delayed_of(span, block));
     else
         free_wrongly(block, how, tcache, birth);
+}
+
+NA_COLD bool na_hardened_release(void) {
+    na_tcache_t *tcache = na_self;
+    if (na_harden == 0 || tcache->delay == NULL || na_delay_is_empty(tcache->delay)) return false;
+    na_delay_flush_all(tcache);
+    na_deferred_drain(tcache);
+    return true;
 }
 
 /* --- level 2 --- */

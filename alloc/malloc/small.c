@@ -110,6 +110,10 @@ static NA_COLD NA_NOINLINE void *take_otherwise(na_tcache_t *tcache, unsigned cl
     if (tcache == NULL || tcache->refused) {
         if (tcache != NULL) tcache->refused = false;
         block = na_emergency_alloc(tcache, cls, requested, entry);
+    } else if (na_hardened_release()) {
+        na_bin_open(tcache, cls);
+        block = take_from_bin(tcache, cls, requested, entry);
+        na_bin_grant(tcache, cls);
     }
     if (block == NULL) errno = ENOMEM;
     return block;
