@@ -49,7 +49,7 @@ typedef struct na_span {
     uint8_t cls;    /* size class, 0: large */
     uint8_t node;   /* dense node of the memory */
     union {
-        void *free;     /* blocks that came home, linked through their first word */
+        void *free;     /* blocks that came home, linked (na_block_next) */
         uint64_t reach; /* large: its last byte's offset (alloc/cache/large_bins.h) */
     };
     union {

@@ -8,11 +8,13 @@ Made: the tables of docs/options.md and the section ENVIRONMENT of docs/man/libn
 options.def; what docs/benchmarks.md and docs/man/numalloc-bench.1 say of each benchmark, from its
 file in bench/; the lists of views in docs/numalloc-dump.md and docs/man/numalloc-dump.1, from the
 rows in profiler/dump/; the options in docs/numalloc-run.md and docs/man/numalloc-run.1, from
-profiler/run/options.def. In a document such a part lies between two comments with its name, "made:
+profiler/run/options.def; the table of attacks in docs/hardening.md, from docs/data/attacks.json. In a
+document such a part lies between two comments with its name, "made:
 NAME" and "end: NAME"; the rest is written by hand.
 """
 import difflib
 import itertools
+import json
 import pathlib
 import re
 import sys
@@ -299,6 +301,20 @@ def run_markdown():
     return lines[:-1]
 
 
+def attacks_markdown():
+    """Of each attack and each column how often it worked, and of the other runs how many were stopped."""
+    columns = json.loads((ROOT / "docs/data/attacks.json").read_text())["columns"]
+    attacks = next(iter(columns.values()))
+    lines = ["| attack | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+    for attack in attacks:
+        cells = []
+        for column in columns.values():
+            worked, stopped, silent = column[attack]
+            cells.append(f"**{worked}**, {stopped}" if worked else f"0, {stopped}")
+        lines.append(f"| {attack} | {' | '.join(cells)} |")
+    return lines
+
+
 # ---- The manual ----------------------------------------------------------------------------------
 
 
@@ -388,6 +404,7 @@ MADE = [  # file, name of the part, what makes it
     ("docs/numalloc-dump.md", "views of accesses", lambda: views_markdown("ACCESSES")),
     ("docs/man/numalloc-dump.1", "views", lambda: views_mdoc(None)),
     ("docs/man/numalloc-dump.1", "views of accesses", lambda: views_mdoc("ACCESSES")),
+    ("docs/hardening.md", "attacks", attacks_markdown),
     ("docs/man/numalloc-dump.1", "exports", lambda: views_mdoc("EXPORT")),
 ]
 

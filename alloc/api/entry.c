@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "alloc/api/init.h"
+#include "alloc/cache/overflow.h"
 #include "alloc/malloc/foreign.h"
 #include "alloc/malloc/hardened.h"
 #include "alloc/malloc/heap_blocks.h"
@@ -337,12 +338,16 @@ NA_RACES_WITH_EMPTY static NA_NOINLINE void *move_slowly(void *block, size_t hav
     return fresh;
 }
 
-/* It becomes a large one: there is time to look whether it begins there. */
+/* It becomes a large one: there is time to look whether it begins there, and whether the thread has
+ * freed it. */
 static NA_NOINLINE void *move_to_large(void *block, size_t have, size_t size, uint32_t tag) {
     const na_span_t *span = na_span_by_page(block);
-    if (NA_LIKELY(span != NULL) && NA_LIKELY(na_is_block_start(span, block)))
-        return move_slowly(block, have, size, tag);
-    na_misuse("realloc of", block);
+    bool begins = NA_LIKELY(span != NULL) && NA_LIKELY(na_is_block_start(span, block));
+    unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
+    bool freed =
+        begins && na_bin_for_tag(tag)->tag == tag && na_overflow_has_freed(na_self, cls, block);
+    if (NA_LIKELY(begins) && NA_LIKELY(!freed)) return move_slowly(block, have, size, tag);
+    na_misuse(freed ? "realloc of freed" : "realloc of", block);
     return NULL;
 }
 

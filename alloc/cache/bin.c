@@ -290,7 +290,7 @@ static bool lies_oddly(const na_bin_t *bin, uint32_t count, unsigned cls) {
     for (; count != 0; count--) {
         if (NA_UNLIKELY((uintptr_t)block - 1 >= most)) return true; /* NULL, or no address */
         all |= (uintptr_t)block;
-        block = *(void *const *)block;
+        block = *na_block_next((void *)(uintptr_t)block);
     }
     return NA_UNLIKELY((all & ((size & -size) - 1)) != 0) || NA_UNLIKELY(block != NULL);
 }

@@ -34,7 +34,7 @@ void na_bin_inspect(na_tcache_t *tcache, unsigned cls) {
 
 /* The list has the block already: in one of the links up to `end`. */
 static bool has_before(void *const *link, void *const *end, const void *block) {
-    for (; link != end; link = *link)
+    for (; link != end; link = na_block_next(*link))
         if (*link == block) return true;
     return false;
 }

@@ -22,6 +22,29 @@ static void push(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
     tcache->overflow_bytes += batch_bytes(cls, batch);
 }
 
+static bool list_has(unsigned cls, const void *list, const void *block, uint32_t *left) {
+    for (; *left != 0 && list != NULL && na_is_of_class(cls, list); --*left) {
+        if (list == block) return true;
+        list = *na_block_next((void *)(uintptr_t)list);
+    }
+    return false;
+}
+
+NA_COLD bool na_overflow_has_freed(na_tcache_t *tcache, unsigned cls, const void *block) {
+    enum { LOOKED_AT = 4096 };
+    const void *link = *na_block_next((void *)(uintptr_t)block);
+    if (link != NULL && !na_is_of_class(cls, link)) return false; /* it is in no list */
+    uint32_t left = LOOKED_AT;
+    if (list_has(cls, tcache->bins[cls].head, block, &left)) return true;
+    if (!na_gate_enter(tcache)) return false;
+    bool has = false;
+    for (na_batch_t batch = tcache->states[cls].overflow; batch != 0 && left != 0 && !has;
+         batch = na_batch_below(batch))
+        has = list_has(cls, na_batch_first(batch), block, &left);
+    na_gate_leave(tcache);
+    return has;
+}
+
 na_batch_t na_overflow_take(na_tcache_t *tcache, unsigned cls) {
     na_bin_state_t *state = &tcache->states[cls];
     na_batch_t batch = state->overflow;

@@ -38,6 +38,11 @@
 #include "alloc/page/pageheap.h"
 #include "alloc/page/scavenge_policy.h"
 
+/* The block of the class, which is the program's if all is right, lies among those that the thread
+ * freed: in its bin, or in a batch that it keeps. Some thousand blocks are looked at. By the
+ * cache's thread, which is not behind the gate. */
+NA_COLD bool na_overflow_has_freed(na_tcache_t *tcache, unsigned cls, const void *block);
+
 #define NA_SCATTERED_MANY 2u
 /* The thread frees in random order of late. */
 NA_INLINE bool na_overflow_is_scattered(const na_tcache_t *tcache) {

@@ -67,7 +67,7 @@
 
 /* Hot: four to a cache line. Written by the owning thread only. */
 typedef struct na_bin {
-    void *head;   /* free blocks, linked through their first word */
+    void *head;   /* free blocks, linked (na_block_next) */
     uint32_t tag; /* page tag that free must find to push here */
     int16_t pop;  /* credits; below zero: spent, and the slow path has not renewed them yet */
     int16_t push;

@@ -81,7 +81,7 @@ na_batch_t na_transfer_take(unsigned node, unsigned cls, unsigned tcache) {
         if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0) continue;
         na_batch_t batch = atomic_exchange_explicit(&c->slots[i], 0, memory_order_acquire);
         if (batch != 0) {
-            if (NA_LIKELY(na_harden == 0)) *na_batch_next(batch) = 0;
+            if (NA_LIKELY(na_harden == 0)) na_batch_set_next(batch, 0);
             return batch;
         }
     }
@@ -141,7 +141,15 @@ void *na_sampled_take(unsigned node, unsigned cls) {
     if (rare->sampled_blocks == NULL)
         rare->sampled_blocks = na_span_list_take(&rare->sampled, kind, 1, true, &got);
     void *block = rare->sampled_blocks;
-    if (block != NULL) rare->sampled_blocks = na_link_next(block);
+    if (NA_UNLIKELY(na_harden != 0) && block != NULL && na_live_at(block) != NA_BIRTH_NONE) {
+        na_link_report(block); /* an old link of its own, written back, led here */
+        rare->sampled_blocks = block = NULL;
+    }
+    if (block != NULL) {
+        rare->sampled_blocks = na_link_next(block);
+        if (NA_UNLIKELY(na_harden != 0)) *na_link_signature(block) = 0;
+        *na_block_next(block) = NULL; /* where the next one is, is told to nobody */
+    }
     na_unlock(&c->lock);
     return block;
 }

@@ -38,7 +38,7 @@ bool na_transfer_is_wanted(unsigned node, unsigned cls);
 na_batch_t na_transfer_take(unsigned node, unsigned cls, unsigned tcache);
 /* Blocks of a pooled class as a list, at least one, aiming at `want`; NULL: no memory. */
 void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow, uint32_t *got);
-/* Returns a list of `count` blocks (linked by first words) of a pooled class to their spans; the
+/* Returns a list of `count` blocks (linked by na_block_next) of a pooled class to their spans; the
  * bytes of spans that went to the page heap for it. */
 size_t na_central_give(unsigned node, unsigned cls, void *list, uint32_t count);
 

@@ -95,8 +95,8 @@ na_heap_t *na_heap_of_owner(unsigned owner);
 
 /* Blocks of a class as a list, at least one, aiming at `want`; NULL: no memory. */
 void *na_heap_take(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got);
-/* Returns a list of `count` blocks of a class (linked by first words) to its spans; false: the heap
- * has ended, and the list was not looked at. */
+/* Returns a list of `count` blocks of a class (linked by na_block_next) to its spans; false: the
+ * heap has ended, and the list was not looked at. */
 bool na_heap_give(na_heap_t *heap, unsigned cls, void *list, uint32_t count);
 
 /* The large block is the heap's from now on; or is no more: a thread of `node` freed it. */

@@ -80,18 +80,18 @@ static uint64_t *words_of(na_batch_t batch) {
 
 static void mark(na_batch_t batch, uint64_t link, uint64_t below) {
     uint64_t *words = words_of(batch), m = na_link_mix(words, link, below);
-    words[0] = link | m << ADDRESS_BITS;
-    words[1] = below | m >> HIGH_BITS << BATCH_BITS;
+    words[1] = link | m << ADDRESS_BITS;
+    words[0] = below | m >> HIGH_BITS << BATCH_BITS;
 }
 
 /* False: it is not as it was marked. */
 static bool is_marked(na_batch_t batch, uint64_t *link, uint64_t *below) {
     const uint64_t *words = words_of(batch);
-    *link = words[0] & bits(ADDRESS_BITS);
-    *below = words[1] & bits(BATCH_BITS);
+    *link = words[1] & bits(ADDRESS_BITS);
+    *below = words[0] & bits(BATCH_BITS);
     uint64_t m = na_link_mix(words, *link, *below);
-    if (NA_LIKELY(words[0] == (*link | m << ADDRESS_BITS)) &&
-        NA_LIKELY(words[1] == (*below | m >> HIGH_BITS << BATCH_BITS)))
+    if (NA_LIKELY(words[1] == (*link | m << ADDRESS_BITS)) &&
+        NA_LIKELY(words[0] == (*below | m >> HIGH_BITS << BATCH_BITS)))
         return true;
     na_link_report(words);
     return false;

@@ -1,7 +1,8 @@
 /* links.h - how free blocks are linked; and by what a link is checked (NUMALLOC_HARDEN).
  *
- *   plain      free block | next | ...                     first of a stacked batch | next | batch
- * | hardened   free block | next | signature | ...                  | next, mark | batch, mark |
+ *   plain      free block | ...       | next | ...   first of a stacked batch | batch | next |
+ *   hardened   free block | signature | next | ...                            | batch, mark | next,
+ * mark |
  *
  * Hardened, every link is signed, whichever list it is of (bins, batches, remote frees, spans,
  * heaps, what was deferred), and is checked before it is followed. The signature is made with keys
@@ -51,7 +52,7 @@ NA_COLD void na_link_report(const void *block);
 /* --- links, hardened --- */
 
 NA_INLINE uint64_t *na_link_signature(void *block) {
-    return (uint64_t *)block + 1;
+    return block;
 }
 
 NA_INLINE uint64_t na_link_mix(const void *block, uint64_t link, uint64_t batch) {
@@ -97,19 +98,19 @@ na_batch_t na_batch_unstack_marked(na_batch_t batch);
 /* The batch, which is on no stack, comes to lie on top of `below`, or of nothing (0). */
 NA_INLINE void na_batch_stack(na_batch_t batch, na_batch_t below) {
     if (NA_LIKELY(na_harden == 0))
-        *na_batch_next(batch) = below;
+        na_batch_set_next(batch, below);
     else
         na_batch_stack_marked(batch, below);
 }
 
 /* What it lies on. Hardened: 0 where the program wrote there, which is reported. */
 NA_INLINE na_batch_t na_batch_below(na_batch_t batch) {
-    return NA_LIKELY(na_harden == 0) ? *na_batch_next(batch) : na_batch_below_marked(batch);
+    return NA_LIKELY(na_harden == 0) ? na_batch_next(batch) : na_batch_below_marked(batch);
 }
 
 /* The same; and it is on no stack any more. */
 NA_INLINE na_batch_t na_batch_unstack(na_batch_t batch) {
-    return NA_LIKELY(na_harden == 0) ? *na_batch_next(batch) : na_batch_unstack_marked(batch);
+    return NA_LIKELY(na_harden == 0) ? na_batch_next(batch) : na_batch_unstack_marked(batch);
 }
 
 /* --- blocks in tables, hardened --- */

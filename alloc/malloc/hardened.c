@@ -260,7 +260,7 @@ static NA_NOINLINE void end_slowly(na_tcache_t *tcache, na_span_t *span, void *b
     if (cls != 0 && !span->sampled && !na_is_mixed(span) &&
         atomic_load_explicit(&span->emergency, memory_order_relaxed) == 0)
         delayed.tag = na_tag(cls, span->owner);
-    if (na_harden > 1 && delayed.tag != NA_TAG_NONE) na_slack_fill_freed(block, bytes);
+    if (na_harden > 1 && cls != 0) na_slack_fill_freed(block, bytes); /* samples, too */
     wait_otherwise(tcache, delayed);
 }
 

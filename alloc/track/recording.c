@@ -1,6 +1,7 @@
 /* recording.c - registry records and profiler hooks around an allocation's life. */
 #include "alloc/track/recording.h"
 
+#include "alloc/central/batch.h"
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/tag.h"
 #include "alloc/track/misuse.h"
@@ -73,7 +74,7 @@ void na_record_alloc(na_track_t *track, na_span_t *span, void *block, size_t req
     const na_hooks_t *hooks = na_section_enter(track);
     na_record_t *record = wanted_record(span, block, na_every_is_recorded());
     if (record != NULL) {
-        if (na_record_all && span->cls != 0) *(void **)block = NULL; /* as in traced.h */
+        if (na_record_all && span->cls != 0) *na_block_next(block) = NULL; /* as in traced.h */
         clock_fence();
         na_event_alloc(track, hooks, record, block, requested, usable, entry, NULL, NULL, true);
     }

@@ -81,7 +81,8 @@ static void attack(char how, unsigned place, bool aligned) {
         free_all(NULL);
     if (how == 't') malloc_trim(0); /* they are in their spans, but for the last ones */
     uintptr_t to = (uintptr_t)victim + (aligned ? 0 : 16);
-    memcpy(check_opaque(blocks[2 * place]), &to, sizeof to);
+    const uintptr_t words[2] = {to, to}; /* wherever the link is */
+    memcpy(check_opaque(blocks[2 * place]), words, sizeof words);
     for (unsigned i = 0; i < count + 400; i++)
         check_apart(take(i));
 }

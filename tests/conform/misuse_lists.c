@@ -48,14 +48,19 @@ static void free_by_another(void *block) {
 
 /* --- each of these does something wrong, and goes on as any program does --- */
 
+/* Where a free block's link is. */
+static void *link_in(void *block) {
+    return (char *)check_opaque(block) + 8;
+}
+
 /* The bin's last block, which leads nowhere, is made to lead on: seen when the bin is dry. */
 static void write_link(size_t size) {
     for (size_t i = 0; i < MANY; i++) {
         void *block = get(size), *link, *target = in_data;
         free(check_opaque(block));
-        memcpy(&link, check_opaque(block), sizeof link);
+        memcpy(&link, link_in(block), sizeof link);
         if (link == NULL) {
-            memcpy(check_opaque(block), &target, sizeof target);
+            memcpy(link_in(block), &target, sizeof target);
             break;
         }
         blocks[i] = get(size);
@@ -67,7 +72,7 @@ static void write_link(size_t size) {
 static void write_end(size_t size) {
     get_many(size);
     free_many(0);
-    memset(check_opaque(blocks[MANY - 3]), 0, 8);
+    memset(link_in(blocks[MANY - 3]), 0, 8);
     malloc_trim(0);
 }
 
@@ -76,7 +81,7 @@ static void write_in_bin(size_t size, uintptr_t target) {
     get_many(size);
     for (size_t i = 0; i < MANY; i++) {
         free(blocks[i]);
-        if (i % 8 == 3) memcpy(check_opaque(blocks[i - 2]), &target, sizeof target);
+        if (i % 8 == 3) memcpy(link_in(blocks[i - 2]), &target, sizeof target);
     }
     malloc_trim(0);
 }
@@ -93,7 +98,7 @@ static void write_wild_in_bin(size_t size) {
 static void write_circle(size_t size) {
     get_many(size);
     free_many(0);
-    memcpy(check_opaque(blocks[MANY - 9]), &blocks[MANY - 1], sizeof blocks[0]);
+    memcpy(link_in(blocks[MANY - 9]), &blocks[MANY - 1], sizeof blocks[0]);
     malloc_trim(0);
 }
 
@@ -101,7 +106,7 @@ static void write_circle(size_t size) {
 static void write_skip(size_t size) {
     get_many(size);
     free_many(0);
-    memcpy(check_opaque(blocks[MANY - 2]), &blocks[MANY - 100], sizeof blocks[0]);
+    memcpy(link_in(blocks[MANY - 2]), &blocks[MANY - 100], sizeof blocks[0]);
     malloc_trim(0);
 }
 
@@ -150,6 +155,21 @@ static void middle_last(size_t size) {
     free_at(size, size - 8192 + 16);
 }
 
+/* realloc to a large block takes its time: it finds what the thread has freed, then or long ago. */
+static void resize_freed(size_t size) {
+    get_many(size);
+    free_many(MANY - 30);
+    void *block = realloc(check_opaque(blocks[MANY - 20]), 300000);
+    (void)!write(STDOUT_FILENO, "not at once\n", 12);
+    free(block);
+}
+static void resize_freed_first(size_t size) {
+    get_many(size);
+    free_many(0);
+    (void)!realloc(check_opaque(blocks[MANY / 2]), 300000);
+    (void)!write(STDOUT_FILENO, "not at once\n", 12);
+}
+
 typedef struct wrong {
     const char *name;
     void (*run)(size_t size);
@@ -157,9 +177,10 @@ typedef struct wrong {
     const char *said; /* in the line, before the address; NULL: one of `lists` */
 } wrong_t;
 
-#define LIST_ENDS " its list ends at 0x"
-#define LIST_GOES " its list goes on to 0x"
-#define FREE_OF   ": free of 0x"
+#define LIST_ENDS  " its list ends at 0x"
+#define LIST_GOES  " its list goes on to 0x"
+#define FREE_OF    ": free of 0x"
+#define REALLOC_OF ": realloc of freed 0x"
 static const char *const lists[] = {LIST_GOES, LIST_ENDS, ": double free of 0x",
                                     ": a freed block was written to, and now links to 0x"};
 
@@ -183,6 +204,9 @@ static const wrong_t cases[] = {
     {"middle-8", middle_8, 40, FREE_OF},
     {"middle-page", middle_page, 20000, FREE_OF},
     {"middle-last", middle_last, 32768 - 8192, FREE_OF},
+    {"resize-40", resize_freed, 40, REALLOC_OF},
+    {"resize-1000", resize_freed, 1000, REALLOC_OF},
+    {"resize-first-40", resize_freed_first, 40, REALLOC_OF},
 };
 
 static int hurry(void *context) {

@@ -16,7 +16,7 @@ ROW("free of block + 1", interior_1, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", 
     "NNNN NNNN NNNN")
 ROW("  + 8", interior_8, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  + 16", interior_16, EVERY, "-nNN NNNN cnNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  + 16", interior_16, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
 ROW("  + 4096", interior_page, PAGED, ".*NN .NNN .*NN", ".NNN .NNN .NNN", ".NNN .NNN .NNN",
     ".NNN .NNN .NNN")
@@ -45,7 +45,7 @@ ROW("realloc of freed", resize_freed, EVERY, "NNNN c-NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN")
 ROW("  of freed, same size", resize_freed_same, EVERY, "NNNN --NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  of block + 16", resize_interior, EVERY, "cNNN NNNN cNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  of block + 16", resize_interior, EVERY, "-NNN NNNN -NNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
 ROW("  of stack", resize_stack, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
@@ -90,9 +90,9 @@ ROW("  by 8", under_8, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ---
     "**** **** ****")
 ROW("  by 16", under_16, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
     "**** **** ****")
-ROW("write after free, word 0", write_first_word, EVERY, "cn-- cn-- cc--", "cn-- cn-- cc--",
+ROW("write after free, word 0", write_first_word, EVERY, "---- ---- ----", "---- ---- ----",
     "nn-C nn-C nn-C", "nnCC nnCC nnCC")
-ROW("  word 1", write_second_word, EVERY, "---- ---- ----", "---- ---- ----", "nn-C nn-C nn-C",
+ROW("  word 1", write_second_word, EVERY, "cn-- cn-- cc--", "cn-- cn-- cc--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
 ROW("  word 3", write_later_word, EVERY, "---- ---- ----", "---- ---- ----", "---C ---C ---C",
     "nnCC nnCC nnCC")

@@ -459,12 +459,18 @@ static void read_freed(size_t size) {
 
 /* --- links --- */
 
-/* Where a free list links through its blocks, malloc gives out what the program made it link to. */
+/* Where a free list links through its blocks, by their first word or their second, malloc gives out
+ * what the program made it link to. */
+static void set_link(char *block, void *target) {
+    void *const words[2] = {target, target};
+    memcpy(hide(block), words, sizeof words);
+}
+
 static void link_to(size_t size, void *target) {
     char *block = get(size), *other = get(size);
     free(hide(other));
     free(hide(block));
-    memcpy(hide(block), &target, sizeof target);
+    set_link(block, target);
     for (int i = 0; i < 20; i++) {
         char *given = hide(malloc(size));
         if (given >= in_data && given < in_data + sizeof in_data) progress->worse = true;
@@ -478,7 +484,7 @@ static void link_to_live(size_t size) {
     char *live = get(size), *block = get(size), *other = get(size);
     free(hide(other));
     free(hide(block));
-    memcpy(hide(block), &live, sizeof live);
+    set_link(block, live);
     for (int i = 0; i < 20; i++)
         if (hide(malloc(size)) == live) progress->worse = true;
 }
@@ -490,7 +496,7 @@ static void link_to_itself(size_t size) {
     char *block = get(size), *other = get(size);
     free(hide(other));
     free(hide(block));
-    memcpy(hide(block), &block, sizeof block);
+    set_link(block, block);
     void *first = hide(malloc(size)), *second = hide(malloc(size));
     if (first == second) progress->worse = true;
 }

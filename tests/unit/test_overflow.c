@@ -16,7 +16,7 @@ static uint32_t kept_in_lists(const na_tcache_t *tcache) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         uint32_t batches = 0;
         for (na_batch_t batch = tcache->states[cls].overflow; batch != 0;
-             batch = *na_batch_next(batch)) {
+             batch = na_batch_next(batch)) {
             bytes += na_batch_count(batch) * na_classes[cls].size;
             batches++;
         }

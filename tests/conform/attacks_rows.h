@@ -1,0 +1,18 @@
+/* attacks_rows.h - the rows of attacks.c: name, function, and in which of the three columns of the
+ * library it may work. */
+ROW("poisoned link", poisoned_link, BY_DEFAULT)
+ROW("link overwritten in part", partial_link, BY_DEFAULT)
+ROW("forged link", forged_link, BY_DEFAULT)
+ROW("learned key", learned_key, BY_DEFAULT)
+ROW("poisoned null byte", poisoned_null, NOWHERE)
+ROW("overrun into metadata", metadata, BY_DEFAULT)
+ROW("overflow into the neighbour", adjacent, BY_DEFAULT | AT_LEVEL_1)
+ROW("leaked addresses", leaked_address, BY_DEFAULT)
+ROW("uninitialised memory", uninitialised, BY_DEFAULT | AT_LEVEL_1)
+ROW("use after free of an object", methods, BY_DEFAULT | AT_LEVEL_1)
+ROW("type reuse", type_reuse, BY_DEFAULT)
+ROW("predicted next block", predicted, BY_DEFAULT)
+ROW("double free", double_free, BY_DEFAULT)
+ROW("double free by two threads", double_free_threads, BY_DEFAULT)
+ROW("free of what is no block", bad_pointer, BY_DEFAULT)
+ROW("realloc of a freed block", stale_realloc, BY_DEFAULT)
