@@ -270,7 +270,7 @@ void *na_bin_draw(na_tcache_t *tcache, unsigned cls) {
 
 size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list, uint32_t count) {
     if (na_classes[cls].pooled) return na_central_give(tcache->node, cls, list, count);
-    if (NA_UNLIKELY(na_harden != 0)) count = na_links_check(list, count);
+    if (NA_UNLIKELY(na_harden != 0)) count = na_links_check(&list, count);
     size_t released = 0;
     na_part_t part;
     while (na_part_cut(&list, &count, cls, &part))
