@@ -86,20 +86,15 @@ NA_INLINE na_birth_t na_live_end(const void *block) {
     return (na_birth_t)(was >> shift & 3);
 }
 
-/* What the address, whose leaf this is, is. */
-NA_INLINE na_birth_t na_live_in(na_live_leaf_t *leaf, const void *block) {
-    uintptr_t at = (uintptr_t)block;
-    uint64_t word = __atomic_load_n(na_live_word(leaf, at), __ATOMIC_RELAXED);
-    return (na_birth_t)(word >> na_live_shift(at) & 3);
-}
-
-/* The same of any address. */
+/* The same without an end. */
 NA_INLINE na_birth_t na_live_at(const void *block) {
     uintptr_t at = (uintptr_t)block;
     if (NA_UNLIKELY(at >> NA_ADDRESS_BITS != 0) || NA_UNLIKELY(at % NA_LIVE_STEP != 0))
         return NA_BIRTH_NONE;
     na_live_leaf_t *leaf = na_live_leaf(at);
-    return NA_UNLIKELY(leaf == NULL) ? NA_BIRTH_NONE : na_live_in(leaf, block);
+    if (NA_UNLIKELY(leaf == NULL)) return NA_BIRTH_NONE;
+    uint64_t word = __atomic_load_n(na_live_word(leaf, at), __ATOMIC_RELAXED);
+    return (na_birth_t)(word >> na_live_shift(at) & 3);
 }
 
 /* All blocks that begin in the range end: their heap has. Multiples of a page. */

@@ -178,6 +178,15 @@ static void *draw(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow, u
     return blocks;
 }
 
+/* A batch for a busy bin; for a new one, what it may hold. */
+static uint32_t drawn_at_once(const na_tcache_t *tcache, unsigned cls) {
+    uint32_t cap = tcache->states[cls].cap, batch = na_classes[cls].batch;
+    uint32_t want = cap < batch ? cap : batch;
+    if (NA_LIKELY(na_harden == 0)) return want;
+    uint32_t least = na_hand_least(cls);
+    return want > least ? want : least;
+}
+
 /* All blocks of the list are counted to have been handed out, but it goes on. */
 static NA_COLD void drop_rest(na_bin_t *bin, unsigned cls) {
     if (!na_list_is_one(cls, bin->head)) na_misuse_late(na_list_goes_on, bin->head);
@@ -203,10 +212,7 @@ static bool refill_bin(na_tcache_t *tcache, unsigned cls, bool grow) {
         state->count = na_batch_count(batch);
         return true;
     }
-    uint32_t want = na_classes[cls].batch; /* of a busy bin; of a new one, what it may hold */
-    if (state->cap < want) want = state->cap;
-    if (NA_UNLIKELY(na_harden != 0) && want < na_hand_least(cls)) want = na_hand_least(cls);
-    bin->head = draw(tcache, cls, want, grow, &state->count);
+    bin->head = draw(tcache, cls, drawn_at_once(tcache, cls), grow, &state->count);
     state->untouched = NA_LIKELY(na_harden == 0) && na_span_list_is_untouched(cls, state->count);
     return state->count != 0;
 }
@@ -247,7 +253,8 @@ void na_bin_top_up(na_tcache_t *tcache, unsigned cls) {
     state->count += got;
 }
 
-void na_bin_widen(na_tcache_t *tcache, unsigned cls) {
+/* The next block to be taken is to be one of several. */
+static void widen(na_tcache_t *tcache, unsigned cls) {
     na_bin_state_t *state = &tcache->states[cls];
     uint32_t least = na_hand_least(cls);
     while (state->count < least && !na_pressure_is_exhausted()) {
@@ -256,7 +263,7 @@ void na_bin_widen(na_tcache_t *tcache, unsigned cls) {
         na_batch_t batch = na_overflow_take(tcache, cls);
         uint32_t got = na_batch_count(batch);
         void *more = batch != 0 ? na_batch_first(batch)
-                                : draw(tcache, cls, least - state->count, true, &got);
+                                : draw(tcache, cls, drawn_at_once(tcache, cls), true, &got);
         na_gate_leave(tcache);
         if (more == NULL) return;
         tcache->bins[cls].head = more;
@@ -264,9 +271,14 @@ void na_bin_widen(na_tcache_t *tcache, unsigned cls) {
     }
 }
 
+void *na_bin_draw(na_tcache_t *tcache, unsigned cls) {
+    widen(tcache, cls);
+    return na_hand_take(tcache, cls);
+}
+
 size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list, uint32_t count) {
     if (na_classes[cls].pooled) return na_central_give(tcache->node, cls, list, count);
-    if (NA_UNLIKELY(na_harden != 0)) count = na_links_check(list, count);
+    if (NA_UNLIKELY(na_harden != 0)) count = na_links_check(&list, count);
     size_t released = 0;
     na_part_t part;
     while (na_part_cut(&list, &count, cls, &part))

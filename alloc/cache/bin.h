@@ -56,9 +56,9 @@ NA_INLINE void na_bin_open(na_tcache_t *tcache, unsigned cls) {
 bool na_bin_fill(na_tcache_t *tcache, unsigned cls, bool grow);
 /* The same, where it has some: a few more, if it has been short of blocks for a while. */
 void na_bin_top_up(na_tcache_t *tcache, unsigned cls);
-/* Hardened, of a bin that is counted: the next block to be taken is one of several (hand.h), if
- * there is memory for them. */
-NA_COLD void na_bin_widen(na_tcache_t *tcache, unsigned cls);
+/* Hardened, of a bin that is counted: any of several blocks (hand.h), or of as many as there is
+ * memory for. NULL: none is sound. */
+void *na_bin_draw(na_tcache_t *tcache, unsigned cls);
 /* The next block will come from the transfer cache or from spans. Not behind the gate. */
 bool na_bin_is_dry(na_tcache_t *tcache, unsigned cls);
 
@@ -76,9 +76,8 @@ NA_INLINE size_t na_batch_home(na_tcache_t *tcache, unsigned cls, na_batch_t bat
     return na_list_home(tcache, cls, na_batch_first(batch), na_batch_count(batch));
 }
 
-/* Of a bin that is counted, and has a block. Hardened: NULL if none of them is sound. */
+/* Of a bin that is counted, and has a block. Not where malloc is hardened: na_bin_draw. */
 NA_INLINE void *na_bin_take(na_tcache_t *tcache, unsigned cls) {
-    if (NA_UNLIKELY(na_harden != 0)) return na_hand_take(tcache, cls);
     na_bin_t *bin = &tcache->bins[cls];
     void *block = bin->head;
     na_bin_state_t *state = &tcache->states[cls];

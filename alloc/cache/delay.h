@@ -68,6 +68,7 @@ na_delay_t *na_delay_make(na_tcache_t *tcache);
 /* The block waits from now on. Which it takes the place of, and is to go on: block NULL if none. */
 NA_INLINE na_delayed_t na_delay_put(na_delay_t *delay, na_delayed_t delayed) {
     na_delayed_t *place = &delay->waits[delay->end & delay->mask], oldest = *place;
+    __asm__("" : "+r"(oldest.tag), "+r"(oldest.bytes)); /* each in a register, no vector of both */
     *place = delayed;
     delay->end++;
     delay->bytes += (uint64_t)delayed.bytes - oldest.bytes;
@@ -81,6 +82,9 @@ NA_INLINE bool na_delay_has_no_room(const na_delay_t *delay, uint32_t bytes) {
 /* Too much waits: the oldest is to go on. Not the newest. */
 NA_INLINE bool na_delay_is_over(const na_delay_t *delay) {
     return NA_UNLIKELY(delay->bytes > delay->most);
+}
+NA_INLINE bool na_delay_is_empty(const na_delay_t *delay) {
+    return delay->bytes == 0;
 }
 /* How much may wait, by the threads that there are now. */
 void na_delay_look(na_delay_t *delay);

@@ -87,17 +87,16 @@ static density_t density_of(unsigned cls, na_batch_t batch) {
     void *first = na_batch_first(batch), *block = first;
     uint32_t count = na_batch_count(batch), i = 1;
     bool some = false;
+    if (NA_UNLIKELY(na_harden != 0) && (count = na_links_check(&first, count)) == 0) return DENSE;
     for (; i < FEW && i < count; i++) {
-        void *next = na_link_next(block);
-        if (NA_UNLIKELY(next == NULL)) return DENSE; /* overwritten */
+        void *next = *na_block_next(block);
         some |= is_near(block, next, near);
         if (!is_near(first, next, near)) break;
         block = next;
     }
     if (i == FEW || i == count) return DENSE;
     for (; !some && i < LOOK && i < count; i++) {
-        void *next = na_link_next(block);
-        if (NA_UNLIKELY(next == NULL)) return DENSE;
+        void *next = *na_block_next(block);
         some = is_near(block, next, near);
         block = next;
     }

@@ -106,7 +106,7 @@ size_t na_central_give(unsigned node, unsigned cls, void *list, uint32_t count) 
     na_part_t parts[GIVE_PARTS];
     unsigned n;
     size_t released = 0;
-    if (NA_UNLIKELY(na_harden != 0)) count = na_links_check(list, count);
+    if (NA_UNLIKELY(na_harden != 0)) count = na_links_check(&list, count);
     do {
         for (n = 0; n < GIVE_PARTS && na_part_cut(&list, &count, cls, &parts[n]);)
             n++;

@@ -147,7 +147,7 @@ bool na_heap_give(na_heap_t *heap, unsigned cls, void *list, uint32_t count) {
     na_part_t part;
     na_lock(&heap->lock);
     bool alive = atomic_load_explicit(&heap->alive, memory_order_relaxed);
-    if (NA_UNLIKELY(na_harden != 0) && alive) count = na_links_check(list, count);
+    if (NA_UNLIKELY(na_harden != 0) && alive) count = na_links_check(&list, count);
     while (alive && na_part_cut(&list, &count, cls, &part)) {
         heap->taken -= (uint64_t)part.count * na_classes[cls].size;
         na_span_list_give(heap->of[cls], &part, cls);

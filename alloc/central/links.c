@@ -45,20 +45,31 @@ void na_link_sign(void *block) {
     na_link_set_signed(block, *na_block_next(block));
 }
 
+void na_links_sign(void *list, uint32_t count) {
+    for (void *block = list; count != 0; count--, block = *na_block_next(block))
+        na_link_set_signed(block, *na_block_next(block));
+}
+
 void *na_link_checked(void *block) {
     if (NA_LIKELY(na_link_is_right(block))) return *na_block_next(block);
     na_link_report(block);
     return NULL;
 }
 
-NA_COLD uint32_t na_links_check(void *list, uint32_t count) {
-    uint32_t right = 0;
-    for (void *block = list; right < count && block != NULL; block = *na_block_next(block)) {
-        right++;
-        if (NA_LIKELY(na_link_is_right(block))) continue;
-        na_link_report(block);
-        na_link_set(block, NULL);
-        return right;
+uint32_t na_links_check(void **list, uint32_t count) {
+    void *before = NULL, *block = *list;
+    for (uint32_t right = 0; right < count && block != NULL; right++) {
+        bool live = na_live_at(block) != NA_BIRTH_NONE; /* an old link, written back, leads there */
+        if (NA_UNLIKELY(live) || NA_UNLIKELY(!na_link_is_right(block))) {
+            na_link_report(block);
+            if (before != NULL)
+                na_link_set(before, NULL);
+            else
+                *list = NULL;
+            return right;
+        }
+        before = block;
+        block = *na_block_next(block);
     }
     return count;
 }

@@ -1,8 +1,8 @@
 /* links.h - how free blocks are linked; and by what a link is checked (NUMALLOC_HARDEN).
  *
- *   plain      free block | ...       | next | ...   first of a stacked batch | batch | next |
- *   hardened   free block | signature | next | ...                            | batch, mark | next,
- * mark |
+ *                free block               first block of a batch on a stack
+ *   plain        | ...       | next |       | batch below       | next       |
+ *   hardened     | signature | next |       | batch below, mark | next, mark |
  *
  * Hardened, every link is signed, whichever list it is of (bins, batches, remote frees, spans,
  * heaps, what was deferred), and is checked before it is followed. The signature is made with keys
@@ -69,13 +69,14 @@ NA_INLINE bool na_link_is_right(void *block) {
     return *na_link_signature(block) == na_link_mix(block, (uintptr_t)*na_block_next(block), 0);
 }
 
-/* Signs the link that the block has. */
+/* Signs the link that the block has; those of the first `count` of a list. */
 void na_link_sign(void *block);
+void na_links_sign(void *list, uint32_t count);
 /* Where the link leads. One that is wrong is reported, and leads nowhere. */
 void *na_link_checked(void *block);
-/* All of a list of `count` blocks. What lies behind a wrong link is lost: how many there are left.
- */
-NA_COLD uint32_t na_links_check(void *list, uint32_t count);
+/* A list of `count` blocks, none of which may be live, ends before one whose link is wrong: how
+ * many there are left. */
+uint32_t na_links_check(void **list, uint32_t count);
 
 /* --- links --- */
 

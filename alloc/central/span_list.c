@@ -143,11 +143,15 @@ typedef struct taken {
 } taken_t;
 
 NA_INLINE void append(taken_t *taken, void *first, void *last, uint32_t count) {
-    na_link_set(last, NULL);
+    *na_block_next(last) = NULL;
     if (taken->first == NULL)
         taken->first = first;
     else
-        na_link_set(taken->last, first);
+        *na_block_next(taken->last) = first;
+    if (NA_UNLIKELY(na_harden != 0)) {
+        na_link_sign(last);
+        if (taken->last != NULL) na_link_sign(taken->last);
+    }
     taken->last = last;
     taken->count += count;
 }
@@ -165,8 +169,7 @@ static bool carve_fresh(na_span_t *span, uint32_t size, taken_t *taken) {
     uintptr_t last = first + (uintptr_t)(n - 1) * size;
     for (uintptr_t block = first; block != last; block += size)
         *na_block_next((void *)block) = (void *)(block + size);
-    for (uintptr_t block = first; NA_UNLIKELY(na_harden != 0) && block != last; block += size)
-        na_link_sign((void *)block);
+    if (NA_UNLIKELY(na_harden != 0)) na_links_sign((void *)first, n - 1);
     span->carved = (uint16_t)(span->carved + n);
     append(taken, (void *)first, (void *)last, n);
     return true;

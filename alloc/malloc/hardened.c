@@ -1,6 +1,7 @@
 /* hardened.c - see hardened.h. */
 #include "alloc/malloc/hardened.h"
 
+#include "alloc/cache/deferred.h"
 #include "alloc/cache/delay.h"
 #include "alloc/cache/hand.h"
 #include "alloc/malloc/emergency.h"
@@ -152,18 +153,10 @@ NA_INLINE bool is_home(const na_tcache_t *tcache) {
  * The usual call comes first; each of its tests that fails leads on by a jump, so that it needs no
  * stack frame. Nothing has been changed then. */
 
-/* The thread's hand of the class has blocks enough for one to be drawn. */
-NA_INLINE na_hand_t *ready_hand(const na_tcache_t *tcache, unsigned cls) {
-    na_hands_t *hands = tcache->hands;
-    if (NA_UNLIKELY(hands == NULL)) return NULL;
-    na_hand_t *hand = &hands->of[cls];
-    return NA_LIKELY(hand->count > hand->few) ? hand : NULL;
-}
-
 static NA_NOINLINE void *alloc_otherwise(size_t requested, na_entry_t entry, na_tcache_t *tcache,
                                          unsigned cls) {
     poll_in_turn(tcache);
-    if (!is_usual(tcache) || !is_home(tcache) || ready_hand(tcache, cls) == NULL)
+    if (!is_usual(tcache) || !is_home(tcache) || tcache->states[cls].count < na_hand_least(cls))
         return na_alloc_slow(requested, entry, cls);
     void *block = na_hand_take(tcache, cls);
     if (block == NULL) return na_alloc_slow(requested, entry, cls);
@@ -175,16 +168,16 @@ static void *hardened_alloc(size_t requested, na_entry_t entry, na_tcache_t *tca
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
     bin->pop = 0; /* the hot path has counted it below zero */
-    na_hand_t *hand;
+    na_hands_t *hands = tcache->hands;
     if (NA_UNLIKELY(is_turn(tcache)) || NA_UNLIKELY(!is_usual(tcache)) ||
-        NA_UNLIKELY(na_tcache_watched(tcache)) ||
-        NA_UNLIKELY((hand = ready_hand(tcache, cls)) == NULL))
+        NA_UNLIKELY(na_tcache_watched(tcache)) || NA_UNLIKELY(hands == NULL) ||
+        NA_UNLIKELY(hands->of[cls].count <= hands->of[cls].few)) /* fewer than may be drawn from */
         return alloc_otherwise(requested, entry, tcache, cls);
-    uint32_t number = na_hand_draw(tcache->hands, hand);
+    na_hand_t *hand = &hands->of[cls];
+    uint32_t number = na_hand_draw(hands, hand);
     void *block = hand->blocks[number];
     na_live_leaf_t *leaf = na_live_leaf((uintptr_t)block);
-    if (NA_UNLIKELY(leaf == NULL) || NA_UNLIKELY(na_live_in(leaf, block) != NA_BIRTH_NONE) ||
-        NA_UNLIKELY(!na_link_waits(block)))
+    if (NA_UNLIKELY(leaf == NULL) || NA_UNLIKELY(!na_link_waits(block)))
         return alloc_otherwise(requested, entry, tcache, cls);
     na_hand_remove(hand, number);
     *na_link_signature(block) = 0; /* of no use, should something lead here again */
@@ -335,6 +328,14 @@ static void hardened_free(void *block, na_release_t how, na_tcache_t *tcache) {
         free_wrongly(block, how, tcache, birth);
 }
 
+NA_COLD bool na_hardened_release(void) {
+    na_tcache_t *tcache = na_self;
+    if (na_harden == 0 || tcache->delay == NULL || na_delay_is_empty(tcache->delay)) return false;
+    na_delay_flush_all(tcache);
+    na_deferred_drain(tcache);
+    return true;
+}
+
 /* --- level 2 --- */
 
 unsigned na_hardened_class(size_t size, unsigned cls, na_entry_t entry) {
@@ -356,6 +357,7 @@ void *na_hardened_nothing(na_entry_t entry) {
      * thread cache share is undone here. */
     na_tcache_t *tcache = na_tcache_enter();
     if (NA_LIKELY(tcache != NULL)) na_tcache_leave(tcache);
+    if (na_sizes_spare) return NULL; /* leaks are looked for: each block is to have a record */
     uintptr_t start = atomic_load(&nothing_space);
     if (start == 0) {
         uintptr_t mine = (uintptr_t)na_os_reserve(NOTHING_BYTES, na_os_page);

@@ -37,6 +37,9 @@ NA_INLINE void na_hardened_born(void *block, size_t asked, na_entry_t entry) {
 /* free's slow path, of any pointer but NULL. */
 void na_hardened_free(void *block, na_release_t how, const void *moved_to);
 
+/* There is no memory: what the thread has freed waits no longer. False: nothing did. */
+NA_COLD bool na_hardened_release(void);
+
 /* --- level 2 --- */
 
 /* Room that blocks have besides what was asked for: a byte, which is checked (track/slack.h). */

@@ -398,6 +398,8 @@ static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, 
     if (pages != 0)
         block = na_timed_wants(&na_self->track) ? alloc_timed(size, kind, entry, zeroed)
                                                 : alloc(size, kind, entry, zeroed);
+    if (NA_UNLIKELY(block == NULL) && pages != 0 && na_hardened_release())
+        block = alloc(size, kind, entry, zeroed);
     if (block == NULL) errno = ENOMEM;
     return block;
 }

@@ -62,6 +62,26 @@ static NA_COLD unsigned last_source(na_tcache_t *tcache, unsigned cls) {
     return 0;
 }
 
+/* The same while every event is seen: of a bin that has a block. */
+static void *take_seen(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry) {
+    void *block = na_harden != 0 ? na_bin_draw(tcache, cls) : na_bin_take(tcache, cls);
+    while (block != NULL && na_is_mixed(na_span_of(block))) { /* has no record */
+        *na_block_next(block) = NULL;
+        if (!na_gate_enter(tcache)) {
+            na_defer_free(block);
+            return NULL;
+        }
+        na_list_home(tcache, cls, block, 1);
+        na_gate_leave(tcache);
+        if (!na_bin_fill(tcache, cls, true)) return NULL;
+        block = na_bin_take(tcache, cls);
+    }
+    if (block != NULL)
+        na_record_alloc(&tcache->track, na_span_of(block), block, requested, na_classes[cls].size,
+                        entry);
+    return block;
+}
+
 /* A block from the bin, which is counted, or for it; recorded, if every event is. */
 static void *take_from_bin(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry) {
     na_bin_state_t *state = &tcache->states[cls];
@@ -79,24 +99,8 @@ static void *take_from_bin(na_tcache_t *tcache, unsigned cls, size_t requested, 
     } else if (!na_every_event) {
         na_bin_top_up(tcache, cls);
     }
-    if (NA_UNLIKELY(na_harden != 0)) na_bin_widen(tcache, cls);
-    void *block = na_bin_take(tcache, cls);
-    if (NA_UNLIKELY(block == NULL)) return NULL;
-    while (NA_UNLIKELY(na_every_event) && na_is_mixed(na_span_of(block))) { /* has no record */
-        *na_block_next(block) = NULL;
-        if (!na_gate_enter(tcache)) {
-            na_defer_free(block);
-            return NULL;
-        }
-        na_list_home(tcache, cls, block, 1);
-        na_gate_leave(tcache);
-        if (!na_bin_fill(tcache, cls, true)) return NULL;
-        block = na_bin_take(tcache, cls);
-    }
-    if (na_every_event)
-        na_record_alloc(&tcache->track, na_span_of(block), block, requested, na_classes[cls].size,
-                        entry);
-    return block;
+    return NA_LIKELY(!na_every_event) ? na_bin_take(tcache, cls)
+                                      : take_seen(tcache, cls, requested, entry);
 }
 
 /* No memory, or a fork stands before it. */
@@ -106,6 +110,10 @@ static NA_COLD NA_NOINLINE void *take_otherwise(na_tcache_t *tcache, unsigned cl
     if (tcache == NULL || tcache->refused) {
         if (tcache != NULL) tcache->refused = false;
         block = na_emergency_alloc(tcache, cls, requested, entry);
+    } else if (na_hardened_release()) {
+        na_bin_open(tcache, cls);
+        block = take_from_bin(tcache, cls, requested, entry);
+        na_bin_grant(tcache, cls);
     }
     if (block == NULL) errno = ENOMEM;
     return block;

@@ -69,8 +69,8 @@ static void free_by_another(void) {
     REQUIRE(pthread_join(id, NULL) == 0);
 }
 
-/* `how`: where the freed blocks are then. */
-static void attack(char how, unsigned place, bool aligned) {
+/* `how`: where the freed blocks are then; `variant`: which word of one becomes what. */
+static void attack(char how, unsigned place, unsigned variant) {
     if (how == 'h') REQUIRE((heap = numalloc_heap_create(NULL)) != NULL);
     for (unsigned i = 0; i < 2 * count; i++)
         blocks[i] = take(i);
@@ -80,9 +80,8 @@ static void attack(char how, unsigned place, bool aligned) {
     else
         free_all(NULL);
     if (how == 't') malloc_trim(0); /* they are in their spans, but for the last ones */
-    uintptr_t to = (uintptr_t)victim + (aligned ? 0 : 16);
-    const uintptr_t words[2] = {to, to}; /* wherever the link is */
-    memcpy(check_opaque(blocks[2 * place]), words, sizeof words);
+    uintptr_t to = (uintptr_t)victim + 16 * (variant & 1);
+    memcpy((char *)check_opaque(blocks[2 * place]) + 4 * (variant & 2), &to, sizeof to);
     for (unsigned i = 0; i < count + 400; i++)
         check_apart(take(i));
 }
@@ -193,7 +192,7 @@ static void run_attack(const char *level, const char *mode, const char *which) {
               result.status, result.err);
 }
 
-/* `which`: how, number of a count, place, aligned or not, and the size. */
+/* `which`: how, number of a count, place, what is written, and the size. */
 static void run_attacks(unsigned each) {
     unsigned turn = 0;
     for (unsigned level = 0; level < 2; level++)
@@ -203,7 +202,7 @@ static void run_attacks(unsigned each) {
                     for (unsigned place = 0; place < 3; place++) {
                         char which[32];
                         if (turn++ % each != 0) continue;
-                        snprintf(which, sizeof which, "%c%u%u%u%u", *how, c, place, turn / each % 2,
+                        snprintf(which, sizeof which, "%c%u%u%u%u", *how, c, place, turn / each % 4,
                                  turn / each % 3 == 0   ? 48
                                  : turn / each % 3 == 1 ? 128
                                                         : 32);
@@ -222,7 +221,7 @@ static void run_quiet(const char *level, const char *argument) {
 static void run_one(const char *which) {
     size = (size_t)strtoul(which + 4, NULL, 10);
     count = counts[which[1] - '0'];
-    attack(which[0], (unsigned)(which[2] - '0') * (count - 1) / 2, which[3] == '1');
+    attack(which[0], (unsigned)(which[2] - '0') * (count - 1) / 2, (unsigned)(which[3] - '0'));
 }
 
 /* Of profiles, too. */

@@ -1,11 +1,12 @@
 /* harden_threads.c - hardened, freed blocks wait in a queue of each thread; where there are many
- * threads, which free and then sleep, all queues together do not hold more than a part. The program
- * runs itself at each level. */
+ * threads, which free and then sleep, all queues together do not hold more than a part. Where there
+ * is no memory left, what waits serves the next malloc. The program runs itself at each level. */
 #include "support/check.h"
 #include "support/child.h"
 #include "support/proc_mem.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 enum { THREADS = 64, BLOCKS = 400 };
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
@@ -55,8 +56,32 @@ static void measure(long most_mib) {
         pthread_join(ids[i], NULL);
 }
 
+/* Blocks that there are before malloc refuses. All are freed again. */
+static unsigned all_there_are(size_t size) {
+    static void *blocks[8192];
+    unsigned count = 0;
+    while (count < sizeof blocks / sizeof blocks[0] &&
+           (blocks[count] = check_opaque(malloc(size))) != NULL)
+        count++;
+    for (unsigned i = 0; i < count; i++)
+        free(blocks[i]);
+    return count;
+}
+
+static void fill_limit(size_t size) {
+    struct rlimit limit = {(rlim_t)512 << 20, (rlim_t)512 << 20};
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    unsigned first = all_there_are(size), again = all_there_are(size);
+    CHECK_MSG(again >= first - first / 20, "of %zu bytes there were %u blocks, and then %u", size,
+              first, again);
+}
+
 int main(int argc, char **argv) {
     check_begin();
+    if (argc > 2) {
+        fill_limit(strtoul(argv[2], NULL, 10));
+        return check_status();
+    }
     if (argc > 1) {
         measure(strtol(argv[1], NULL, 10));
         return check_status();
@@ -72,6 +97,11 @@ int main(int argc, char **argv) {
         child_expect_ok(&result, levels[i]);
         CHECK_MSG(result.err[0] == '\0' || !child_exited(&result, 0), "%s: %s", levels[i],
                   result.err);
+        static const char *const sizes[] = {"100000", "1048576", "5000000"};
+        for (size_t k = 0; k < 3; k++) {
+            child_run_self(&result, "limit", sizes[k], env, NULL, NULL);
+            child_expect_ok(&result, levels[i]);
+        }
     }
     return check_status();
 }

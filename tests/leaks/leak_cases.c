@@ -46,6 +46,12 @@ static void sizes(void) {
         lose(1, size);
 }
 
+/* Of no bytes. */
+static void empty(void) {
+    lose(2, 0);
+    escape(calloc(0, 8));
+}
+
 /* --- the stack, registers --- */
 
 static NOINLINE void end_with(void *volatile *p) {
@@ -653,6 +659,7 @@ static const leak_case_t cases[] = {
     {"in_static", in_static, 0, 0, 0, 0},
     {"plain", plain, 3, 120, 0, 0},
     {"sizes", sizes, 13, 8191, 0, 0},
+    {"empty", empty, 3, 0, 0, 0},
     {"on_stack", on_stack, 0, 0, 0, 0},
     {"on_stack_far", on_stack_far, 0, 0, 0, 0},
     {"in_register", in_register, 0, 0, 0, 0},

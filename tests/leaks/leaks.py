@@ -22,6 +22,7 @@ SLOW = {"wide", "huge", "huge_lost"}
 NOT_ITS = {
     "protected_page": "it reads the page, and dies",
     "array_ends": "blocks of powers of two lie side by side there, so ends are beginnings",
+    "empty": "it counts a byte of each block of none",
 }
 TOTAL = re.compile(
     rb"^numalloc: (\d+) bytes? in (\d+) blocks? are lost, (\d+) bytes? in (\d+) blocks? indirectly",
