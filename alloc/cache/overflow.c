@@ -13,7 +13,7 @@ static uint32_t batch_bytes(unsigned cls, na_batch_t batch) {
     return na_batch_count(batch) * na_classes[cls].size;
 }
 
-static void push(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
+NA_INLINE void push(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
     na_bin_state_t *state = &tcache->states[cls];
     na_batch_stack(batch, state->overflow);
     state->overflow = batch;
