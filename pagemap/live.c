@@ -8,6 +8,13 @@ NA_SPARSE na_live_leaf_t *na_live_leaves[1u << (NA_ADDRESS_BITS - NA_LIVE_LEAF_S
 bool na_live_is_partial;
 uint8_t na_harden;
 
+NA_COLD void na_live_never(void) {
+    enum { PAGE_MOST = 64 * 1024 };
+    uintptr_t start = na_align_up((uintptr_t)na_live_leaves, PAGE_MOST);
+    uintptr_t end = na_align_down((uintptr_t)na_live_leaves + sizeof na_live_leaves, PAGE_MOST);
+    (void)na_os_keep_zeros((void *)start, end - start);
+}
+
 /* Two threads may race to make one: the loser unmaps its own. NULL: no memory. */
 static na_live_leaf_t *make_leaf(uintptr_t address) {
     na_live_leaf_t *leaf = na_os_map(sizeof *leaf), *known = NULL;

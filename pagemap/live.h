@@ -54,6 +54,10 @@ NA_INLINE na_live_leaf_t *na_live_leaf(uintptr_t address) {
     return __atomic_load_n(&na_live_leaves[address >> NA_LIVE_LEAF_SHIFT], __ATOMIC_ACQUIRE);
 }
 
+/* No block is ever begun: the table can only be read from now on, so that it is not made resident
+ * where the program locks its memory (mlockall), and does not count as data (RLIMIT_DATA). */
+NA_COLD void na_live_never(void);
+
 /* Of an address whose leaf is not there yet. */
 NA_COLD void na_live_begin_first(const void *block, na_birth_t birth);
 

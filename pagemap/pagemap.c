@@ -67,7 +67,8 @@ static void *leaf_of(intptr_t *root_entry, size_t size, map_t *map) {
     return (void *)(base + known);
 }
 
-/* What is only ever read is not made resident where the program locks its memory (mlockall). */
+/* What is only ever read is not made resident where the program locks its memory (mlockall), and
+ * does not count as data (RLIMIT_DATA). */
 static void keep_nothing_unwritten(void) {
     uintptr_t start = na_align_up((uintptr_t)&na_pagemap.nothing, PAGE_MOST);
     uintptr_t end = na_align_down((uintptr_t)(&na_pagemap.nothing + 1), PAGE_MOST);
@@ -164,13 +165,14 @@ static bool write_hugepages(uintptr_t at, uintptr_t end, na_span_t *span) {
 }
 
 /* The entries of a span: of the pages before its first and behind its last hugepage boundary one by
- * one, of whole hugepages at once. Where no span is all tags are 0, so that a tag of 0 needs no writing. */
+ * one, of whole hugepages at once. Where no span is all tags are 0, so that a tag of 0 needs no
+ * writing. */
 static bool write_entries(uintptr_t start, uintptr_t end, na_span_t *span, bool tagged,
                           uint32_t tag) {
     uintptr_t first = na_align_up(start, HUGE_BYTES), last = na_align_down(end, HUGE_BYTES);
     if (first >= last) return write_pages(start, end, span, tagged, tag);
-    return write_pages(start, first, span, tagged, tag) &&
-           write_hugepages(first, last, span) && write_pages(last, end, span, tagged, tag);
+    return write_pages(start, first, span, tagged, tag) && write_hugepages(first, last, span) &&
+           write_pages(last, end, span, tagged, tag);
 }
 
 static uintptr_t span_end(const na_span_t *span) {

@@ -22,6 +22,7 @@
 #include "alloc/track/guarded.h"
 #include "alloc/track/hooks.h"
 #include "alloc/track/misuse.h"
+#include "pagemap/live.h"
 #include "pagemap/pagemap.h"
 #include "profiler/control/control.h"
 #include "profiler/guard/guards.h"
@@ -48,7 +49,10 @@ void na_init(void) {
         if (na_leaks_on) na_sizeclass_spare();
         na_record_all = na_strict || na_leaks_on || na_option(NA_OPT_HARDEN) > 1;
         na_every_event = na_record_all ? NA_EVERY_RECORDED : 0u;
-        if (na_option(NA_OPT_HARDEN) != 0) na_hardened_init((unsigned)na_option(NA_OPT_HARDEN));
+        if (na_option(NA_OPT_HARDEN) != 0)
+            na_hardened_init((unsigned)na_option(NA_OPT_HARDEN));
+        else
+            na_live_never();
         na_sizes_count = na_strict || na_harden != 0;
         if (na_option(NA_OPT_STATS)) na_stats_keep_stderr();
         na_control_init();

@@ -107,7 +107,8 @@ static struct {
     uint64_t length[NA_DRAW_SLOTS]; /* of the next window; 0: FIRST */
 } w;
 
-static hit_t hits[NA_PERF_TARGETS * WORDS * MOST];
+enum { HITS = NA_PERF_TARGETS * WORDS * MOST };
+static hit_t *hits; /* HITS of them, from the first start on; kept */
 static uint32_t hit_count;
 static uint32_t hits_of[NA_PERF_TARGETS][WORDS]; /* of a target in this window */
 static hit_t *latest[NA_PERF_TARGETS][WORDS];    /* of these; NULL: there is none */
@@ -714,7 +715,8 @@ static bool start_watch(uint64_t period, char why[NA_WHY]) {
                       NULL);
         return false;
     }
-    if (error == 0 && !na_draw_start(na_rec_ticks())) error = -ENOMEM;
+    if (hits == NULL) hits = na_os_map(na_align_up(HITS * sizeof *hits, na_os_page));
+    if (error == 0 && (hits == NULL || !na_draw_start(na_rec_ticks()))) error = -ENOMEM;
     if (error != 0) {
         na_perf_refusal(error, why);
         return false;
