@@ -92,8 +92,11 @@ void *na_heap_alloc_slow(na_heap_t *heap, size_t size, size_t alignment, na_entr
     if (alignment > NA_CLASS_STEP) entry = na_entry_aligned(entry, alignment);
     if (alignment <= heap->line_mask) alignment = NA_CACHE_LINE;
     unsigned cls = 0;
-    if (size <= NA_SMALL_MAX && alignment <= NA_PAGE_SIZE)
-        cls = alignment <= NA_CLASS_STEP ? na_class_of(size) : na_class_of_aligned(size, alignment);
+    size_t room = size + na_hardened_room();
+    if (NA_UNLIKELY(na_harden > 1) && room <= NA_CLASS_STEP)
+        room = NA_CLASS_STEP + 1; /* as na_hardened_class */
+    if (room <= NA_SMALL_MAX && alignment <= NA_PAGE_SIZE)
+        cls = alignment <= NA_CLASS_STEP ? na_class_of(room) : na_class_of_aligned(room, alignment);
     if (cls != 0) return alloc_small(heap, cls, size, entry);
     if (alignment < NA_PAGE_SIZE) alignment = NA_PAGE_SIZE;
     return alloc_large(heap, size, alignment, entry, zeroed);

@@ -26,7 +26,7 @@ enum { SEGV, BUS, HANDLED };
 static const int numbers[HANDLED] = {SIGSEGV, SIGBUS};
 
 static struct sigaction program_actions[HANDLED]; /* by the lock below, all signals blocked */
-static na_lock_t changing; /* held by fork as well */
+static na_lock_t changing;                        /* held by fork as well */
 
 static int handled_index(int number) {
     return number == SIGSEGV ? SEGV : number == SIGBUS ? BUS : -1;

@@ -214,7 +214,8 @@ NA_INLINE void na_guard_put_record(const na_gf_record_t *record) {
 /* The numbers of the head. */
 NA_INLINE void na_guard_put_counts(void) {
     const na_gf_head_t *head = &na_guards.t->head;
-    na_guard_file_put(&head->turns, offsetof(na_gf_head_t, program) - offsetof(na_gf_head_t, turns));
+    na_guard_file_put(&head->turns,
+                      offsetof(na_gf_head_t, program) - offsetof(na_gf_head_t, turns));
 }
 /* All that the tables hold is in the file. In the handler, too. False: it could not be written. */
 bool na_guard_file_keep(void);

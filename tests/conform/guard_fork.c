@@ -110,8 +110,8 @@ typedef struct role {
 #else
 #define RAW_ROLES
 #endif
-static const role_t roles[] = {{"both", role_both, 1}, {"fails", role_fails, 2}, RAW_ROLES{
-                                   "killed", role_killed, 1}};
+static const role_t roles[] = {
+    {"both", role_both, 1}, {"fails", role_fails, 2}, RAW_ROLES{"killed", role_killed, 1}};
 #define ROLES (sizeof roles / sizeof roles[0])
 
 static char directory[64];
