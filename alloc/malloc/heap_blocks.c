@@ -143,10 +143,22 @@ static void end_lives(na_span_t *span, void *arg) {
     na_live_forget(span->start, na_span_bytes(span));
 }
 
-/* Behind the gate. */
+/* Its blocks that were freed and could not come home while a fork was under way. */
+static void forget_deferred(const na_heap_t *heap) {
+    void *block = na_deferred_take_blocks();
+    while (block != NULL) {
+        void *next = *(void **)block;
+        const na_span_t *span = na_span_of(block);
+        if (span == NULL || span->owner != heap->owner) na_defer_free(block);
+        block = next;
+    }
+}
+
+/* Behind the gate, with na_deferred_lock. */
 static void drop(na_tcache_t *tcache, na_heap_t *heap) {
     uint64_t blocks[NA_CLASS_COUNT] = {0};
     unsigned node = heap->node;
+    forget_deferred(heap);
     na_heap_drop(heap, blocks);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         tcache->states[cls].pushes += blocks[cls];
@@ -171,8 +183,6 @@ void na_heap_destroy(na_heap_t *heap) {
     if (tcache != NULL && na_gate_enter(tcache)) {
         na_heap_cache_flush_heap(tcache, heap);
         na_gate_leave(tcache);
-        if (NA_UNLIKELY(atomic_load(&na_deferred_pending)))
-            na_deferred_drain(tcache); /* blocks of it */
     }
     na_heap_end(heap);
     if (NA_UNLIKELY(na_harden != 0)) na_heap_each(heap, end_lives, NULL);
@@ -186,13 +196,16 @@ void na_heap_destroy(na_heap_t *heap) {
         else
             na_large_free_late(tcache, large);
     }
-    if (tcache != NULL && na_gate_enter(tcache)) {
+    enum { PATIENCE_MS = 1000 }; /* who has it waits for a fork at most */
+    bool alone = na_lock_for(&na_deferred_lock, PATIENCE_MS);
+    if (alone && tcache != NULL && na_gate_enter(tcache)) {
         drop(tcache, heap);
         na_gate_leave(tcache);
     } else {
         na_heap_drop_later(heap);
         atomic_store(&na_deferred_pending, true);
     }
+    if (alone) na_unlock(&na_deferred_lock);
     if (tcache == NULL) return;
     tcache->refused = false;
     na_tcache_leave(tcache);
