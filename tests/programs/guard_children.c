@@ -63,7 +63,8 @@ static void work(unsigned seed) {
 }
 
 static void *busy(void *argument) {
-    for (unsigned seed = (unsigned)(uintptr_t)argument; __atomic_load_n(&stop, __ATOMIC_RELAXED) == 0; seed++) {
+    for (unsigned seed = (unsigned)(uintptr_t)argument;
+         __atomic_load_n(&stop, __ATOMIC_RELAXED) == 0; seed++) {
         work(seed);
         usleep(200);
     }
