@@ -23,8 +23,8 @@
 
 static char name_pattern[NAME_LENGTH]; /* whole; empty: there is none */
 static char file_name[NAME_LENGTH];    /* of this process, once it was asked for */
-static na_guard_tables_t *in_file;     /* the mapping; NULL: none */
-static _Atomic(uint32_t) *is_own;      /* 0: in a child that has not been told; NULL: never known */
+na_guard_tables_t *na_guard_in_file;
+static _Atomic(uint32_t) *is_own; /* 0: in a child that has not been told; NULL: never known */
 
 typedef struct text {
     char *to;
@@ -152,13 +152,14 @@ na_guard_tables_t *na_guard_file_map(void) {
         name_pattern[0] = file_name[0] = 0;
         return tables;
     }
-    in_file = (na_guard_tables_t *)at;
+    na_guard_in_file = (na_guard_tables_t *)at;
     return tables;
 }
 
-void na_guard_file_put(const void *part, size_t bytes) {
-    if (in_file == NULL || na_guard_file_is_parents()) return;
-    memcpy((char *)in_file + ((const char *)part - (const char *)na_guards.t), part, bytes);
+void na_guard_write(const void *part, size_t bytes) {
+    if (na_guard_file_is_parents()) return;
+    memcpy((char *)na_guard_in_file + ((const char *)part - (const char *)na_guards.t), part,
+           bytes);
 }
 
 bool na_guard_file_is_parents(void) {
@@ -166,7 +167,7 @@ bool na_guard_file_is_parents(void) {
 }
 
 bool na_guard_file_keep(void) {
-    if (in_file != NULL) return true;
+    if (na_guard_in_file != NULL) return true;
     if (own_name()[0] == 0) return false;
     long fd = open_file();
     if (fd < 0) return false;
@@ -190,6 +191,6 @@ const char *na_guard_file_name(void) {
 void na_guard_file_after_fork(void) {
     file_name[0] = 0;
     if (is_own != NULL) atomic_store(is_own, 1);
-    if (in_file != NULL) na_os_unmap(in_file, tables_size());
-    in_file = NULL;
+    if (na_guard_in_file != NULL) na_os_unmap(na_guard_in_file, tables_size());
+    na_guard_in_file = NULL;
 }

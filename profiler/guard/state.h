@@ -207,7 +207,11 @@ void na_guard_report(const na_guard_fault_t *fault);
 na_guard_tables_t *na_guard_file_map(void);
 /* A part of the tables has changed: it is to be in the file, if one is named. In the handler, too.
  */
-void na_guard_file_put(const void *part, size_t bytes);
+extern na_guard_tables_t *na_guard_in_file; /* the file's mapping; NULL: none */
+void na_guard_write(const void *part, size_t bytes);
+NA_INLINE void na_guard_file_put(const void *part, size_t bytes) {
+    if (NA_UNLIKELY(na_guard_in_file != NULL)) na_guard_write(part, bytes);
+}
 NA_INLINE void na_guard_put_record(const na_gf_record_t *record) {
     na_guard_file_put(record, sizeof *record);
 }
