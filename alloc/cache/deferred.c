@@ -32,6 +32,7 @@ NA_COLD void na_gate_wait_for_fork(void) {
  * at before. */
 
 _Atomic(bool) na_deferred_pending;
+na_lock_t na_deferred_lock;
 static _Atomic(void *) blocks_later;
 static _Atomic(na_tcache_t *) tcaches_later;
 
@@ -63,4 +64,5 @@ NA_COLD na_tcache_t *na_deferred_take_tcaches(void) {
 
 NA_COLD void na_deferred_after_fork_child(void) {
     atomic_store(&tcaches_later, NULL);
+    na_lock_reset(&na_deferred_lock);
 }

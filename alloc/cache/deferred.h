@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "alloc/cache/thread_cache.h"
+#include "alloc/sys/lock.h"
 
 #define NA_FORK_PATIENCE_MS 2u
 
@@ -26,6 +27,9 @@ void na_defer_abandon(na_tcache_t *tcache);
 /* Something is on the lists; na_deferred_drain (malloc/emergency.h) clears it, then takes them. */
 extern _Atomic(bool) na_deferred_pending;
 
+/* Held by who has taken the blocks, or ends a heap that some of them are of. Not behind the gate.
+ */
+extern na_lock_t na_deferred_lock;
 /* The whole list, which is empty then; NULL: it was. */
 void *na_deferred_take_blocks(void);
 na_tcache_t *na_deferred_take_tcaches(void);

@@ -145,7 +145,7 @@ NA_COLD void na_emergency_free(na_span_t *span, void *block) {
 }
 
 NA_COLD void na_deferred_drain(na_tcache_t *tcache) {
-    if (atomic_load(&na_forking) != 0) return;
+    if (atomic_load(&na_forking) != 0 || !na_try_lock(&na_deferred_lock)) return;
     atomic_store(&na_deferred_pending, false); /* before the lists are looked at */
     na_tcache_t *ended = na_deferred_take_tcaches();
     while (ended != NULL) {
@@ -160,4 +160,5 @@ NA_COLD void na_deferred_drain(na_tcache_t *tcache) {
         block = next;
     }
     na_heap_drop_pending(tcache); /* after their blocks */
+    na_unlock(&na_deferred_lock);
 }

@@ -98,8 +98,11 @@ void *na_heap_alloc_slow(na_heap_t *heap, size_t size, size_t alignment, na_entr
     if (alignment > NA_CLASS_STEP) entry = na_entry_aligned(entry, alignment);
     if (alignment <= heap->line_mask) alignment = NA_CACHE_LINE;
     unsigned cls = 0;
-    if (size <= NA_SMALL_MAX && alignment <= NA_PAGE_SIZE)
-        cls = alignment <= NA_CLASS_STEP ? na_class_of(size) : na_class_of_aligned(size, alignment);
+    size_t room = size + na_hardened_room();
+    if (NA_UNLIKELY(na_harden > 1) && room <= NA_CLASS_STEP)
+        room = NA_CLASS_STEP + 1; /* as na_hardened_class */
+    if (room <= NA_SMALL_MAX && alignment <= NA_PAGE_SIZE)
+        cls = alignment <= NA_CLASS_STEP ? na_class_of(room) : na_class_of_aligned(room, alignment);
     if (cls != 0) return alloc_small(heap, cls, size, entry);
     if (alignment < NA_PAGE_SIZE) alignment = NA_PAGE_SIZE;
     return alloc_large(heap, size, alignment, entry, zeroed);
@@ -146,10 +149,22 @@ static void end_lives(na_span_t *span, void *arg) {
     na_live_forget(span->start, na_span_bytes(span));
 }
 
-/* Behind the gate. */
+/* Its blocks that were freed and could not come home while a fork was under way. */
+static void forget_deferred(const na_heap_t *heap) {
+    void *block = na_deferred_take_blocks();
+    while (block != NULL) {
+        void *next = *(void **)block;
+        const na_span_t *span = na_span_of(block);
+        if (span == NULL || span->owner != heap->owner) na_defer_free(block);
+        block = next;
+    }
+}
+
+/* Behind the gate, with na_deferred_lock. */
 static void drop(na_tcache_t *tcache, na_heap_t *heap) {
     uint64_t blocks[NA_CLASS_COUNT] = {0};
     unsigned node = heap->node;
+    forget_deferred(heap);
     na_heap_drop(heap, blocks);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         tcache->states[cls].pushes += blocks[cls];
@@ -174,8 +189,6 @@ void na_heap_destroy(na_heap_t *heap) {
     if (tcache != NULL && na_gate_enter(tcache)) {
         na_heap_cache_flush_heap(tcache, heap);
         na_gate_leave(tcache);
-        if (NA_UNLIKELY(atomic_load(&na_deferred_pending)))
-            na_deferred_drain(tcache); /* blocks of it */
     }
     na_heap_end(heap);
     if (NA_UNLIKELY(na_harden != 0)) na_heap_each(heap, end_lives, NULL);
@@ -189,13 +202,16 @@ void na_heap_destroy(na_heap_t *heap) {
         else
             na_large_free_late(tcache, large);
     }
-    if (tcache != NULL && na_gate_enter(tcache)) {
+    enum { PATIENCE_MS = 1000 }; /* who has it waits for a fork at most */
+    bool alone = na_lock_for(&na_deferred_lock, PATIENCE_MS);
+    if (alone && tcache != NULL && na_gate_enter(tcache)) {
         drop(tcache, heap);
         na_gate_leave(tcache);
     } else {
         na_heap_drop_later(heap);
         atomic_store(&na_deferred_pending, true);
     }
+    if (alone) na_unlock(&na_deferred_lock);
     if (tcache == NULL) return;
     tcache->refused = false;
     na_tcache_leave(tcache);

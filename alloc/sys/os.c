@@ -312,7 +312,8 @@ bool na_os_keep_from_children(void *start, size_t size) {
 }
 
 bool na_os_wipe_in_children(void *start, size_t size) {
-    return na_syscall(SYS_madvise, (long)start, (long)size, MADV_WIPEONFORK, 0, 0, 0) == 0;
+    enum { WIPEONFORK = 18 }; /* newer than some C libraries' headers */
+    return na_syscall(SYS_madvise, (long)start, (long)size, WIPEONFORK, 0, 0, 0) == 0;
 }
 
 void na_os_split_huge(void *start, size_t size) {

@@ -99,7 +99,7 @@ bool na_os_refuses_huge(void);
 long na_os_collapse(void *start, size_t size);
 /* The mapping is not there in forked children. */
 bool na_os_keep_from_children(void *start, size_t size);
-/* It reads as zero in them (Linux 4.14). */
+/* It is all zero in children, however they are forked. False: the kernel is older (Linux 4.14). */
 bool na_os_wipe_in_children(void *start, size_t size);
 
 /* The page holds memory (mincore). True when the kernel does not say, false in confinement. */

@@ -32,7 +32,8 @@ enum {
  * that interrupted a fork finds some of it taken. */
 typedef struct frame {
     bool first, control, list, gate;
-    bool whole; /* nobody was behind the gate when it had been closed */
+    bool whole;     /* nobody was behind the gate when it had been closed */
+    unsigned guard; /* guarded.h */
 } frame_t;
 
 static na_lock_t forking; /* one thread forks at a time */
@@ -104,7 +105,7 @@ static void prepare(void) {
     f->control = na_controller != NULL && na_controller->before_fork();
     const na_hooks_t *hooks = na_hooks;
     if (hooks != NULL && hooks->before_fork != NULL) hooks->before_fork();
-    if (na_guard != NULL) na_guard->before_fork();
+    if (na_guard != NULL) f->guard = na_guard->before_fork();
     f->list = na_tcache_lock_list();
     if (atomic_load(&na_forking) == 0) {
         f->gate = true;
@@ -143,7 +144,7 @@ static void in_parent(void) {
     na_sampler_forked(false);
     const na_hooks_t *hooks = na_hooks;
     if (hooks != NULL && hooks->after_fork_parent != NULL) hooks->after_fork_parent();
-    if (na_guard != NULL) na_guard->after_fork(false);
+    if (na_guard != NULL) na_guard->after_fork(false, f->guard);
     if (f->control) na_controller->after_fork_parent();
     leave(f->first);
     /* What this fork interrupted has made a child without us, where the call came back as well. */
@@ -186,7 +187,7 @@ static void in_child(void) {
     const na_hooks_t *hooks = na_hooks;
     void *none = NULL;
     if (hooks != NULL) hooks->after_fork_child(&none);
-    if (na_guard != NULL) na_guard->after_fork(true);
+    if (na_guard != NULL) na_guard->after_fork(true, f->guard);
     na_thread_after_fork_child();
     leave(f->first);
 }

@@ -6,6 +6,32 @@
  * caches of the threads that it does not have. vfork and posix_spawn run no handlers and need none:
  * their children share the parent's memory until they exec.
  *
+ * What fork does to each lock and table, in the order in which prepare comes to them:
+ *
+ *   what                                    prepare            child
+ *   fork itself (fork.c)                    locks              the same thread's
+ *   the controller of profiles              locks (2 s)        gives back, or resets
+ *   the recorder: its file, threads,        copies it if the   its mappings are not there; all
+ *     stacks, trace, accesses, Python       thread is inside   begun anew at the first event
+ *   guards: tables; the program's handlers  locks (1 s each)   gives back; without the tables
+ *     (profiler/guard/handler.c)                               guards no block any more
+ *   the list of thread caches               locks (a moment)   gives back; the caches of others
+ *                                                              are taken over
+ *   bins, remote batches, heaps' lists,     nothing            the thread's own stay; others' may
+ *     queues of freed blocks                                   be mid-change: lost, and counted
+ *   central lists, heaps, mixed spans,      closes the gate,   at rest, or the child is LAME;
+ *     spans, page heaps, kept runs,         waits (1 s)        resets the locks
+ *     regions, metadata, looks at groups
+ *   deferred blocks (cache/deferred.h)      nothing            inherits the list; resets the lock
+ *   emergency spans                         nothing            a word each, changed at once
+ *   the policy (policy/bind/bound.c)        nothing            the holder is of another process:
+ *                                                              begun anew
+ *   a scan for leaks, names of pools        nothing            resets
+ *   options, topology, size classes         nothing            constant
+ *
+ * Waits end (in brackets), since who is waited for may wait for what the forking thread has.
+ * tests/conform/fork_entries.c forks under all of it.
+ *
  * Three things make that wait for ever if nothing is done about them:
  *
  * The others. Between our prepare handler (the last, entry_fork.c) and our parent handler the C

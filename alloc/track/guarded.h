@@ -47,8 +47,9 @@ typedef struct na_guard {
     bool (*find)(const void *address, na_guard_found_t *found);
     /* realloc of no live block. */
     void (*not_live)(const void *block);
-    void (*before_fork)(void);
-    void (*after_fork)(bool child);
+    /* Around fork; `taken`: what before_fork said. Nested, where a signal handler forks. */
+    unsigned (*before_fork)(void);
+    void (*after_fork)(bool child, unsigned taken);
 } na_guard_t;
 
 #define NA_GUARD_MOST ((size_t)256 << 10) /* bytes of a block */

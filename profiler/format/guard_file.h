@@ -1,10 +1,10 @@
 /* guard_file.h - what the guards know, as it lies in memory and in a file (.errors).
  *
  * One piece: a head, then sections, each an array of equal entries; the head says where each
- * begins. In the process it is a mapping of its own (of the file itself, where NUMALLOC_GUARD_FILE
- * names one), so a process that was killed leaves it as it was. Numbers are little-endian, times
- * milliseconds since the process's guards began. Written under the guards' lock; a reader of a file
- * that is still written may find the newest record half there.
+ * begins. In the process it is a mapping of its own; where NUMALLOC_GUARD_FILE names a file, each
+ * change is written to that as well, so a process that was killed leaves it as it was. Numbers are
+ * little-endian, times milliseconds since the process's guards began. Written under the guards'
+ * lock; a reader of a file that is still written may find the newest record half there.
  *
  *   MODULES   what code addresses belong to
  *   NODES     a tree of call stacks in two halves: a node is a return address and its caller's
@@ -95,8 +95,9 @@ typedef struct na_gf_site {
 typedef enum na_gf_state {
     NA_GF_NEVER,
     NA_GF_LIVE,
-    NA_GF_LEAVING, /* being freed */
+    NA_GF_LEAVING, /* being freed; not in a file */
     NA_GF_FREED,
+    NA_GF_LEFT, /* its free is left to the holder of the guards' lock; not in a file */
 } na_gf_state_t;
 
 #define NA_GF_REPORTED 1u /* flags: an access was reported */

@@ -144,6 +144,7 @@ static void retire(na_gf_record_t *record) {
     if (!na_canary_check_freed(record)) na_guards.found_late = true;
     set_owner(record, 0);
     __atomic_store_n(&record->state, NA_GF_NEVER, __ATOMIC_RELAXED);
+    na_guard_put_record(record);
     free_numbers[free_count++] = (uint16_t)record_number(record);
 }
 

@@ -192,6 +192,7 @@ na_gf_site_t *na_guard_site_drawn(const na_guard_stack_t *stack, double chance, 
     s->stack = kept;
     s->drawn++;
     s->estimated += 1 / chance;
+    na_guard_file_put(s, sizeof *s);
     return s;
 }
 
@@ -229,6 +230,7 @@ void na_guard_site_guarded(na_gf_site_t *site, const na_gf_record_t *record) {
         site->live++;
         na_guards.t->head.guarded++;
     }
+    na_guard_file_put(site, sizeof *site);
 }
 
 void na_guard_site_freed(const na_gf_record_t *record) {
@@ -239,6 +241,7 @@ void na_guard_site_freed(const na_gf_record_t *record) {
         site->live--;
     site->freed++;
     site->life_ms += record->free_ms - record->alloc_ms;
+    na_guard_file_put(site, sizeof *site);
     na_guards.t->head.freed++;
     na_guards.t->head.now_ms = record->free_ms;
 }
@@ -252,6 +255,7 @@ void na_guard_site_hit(const na_gf_record_t *record) {
         if (site == NULL || site->hash != na_guard_stack_hash(&stack)) return;
     }
     site->hits++;
+    na_guard_file_put(site, sizeof *site);
     if (!na_guard_is_large(record->size))
         na_sampler_prefer(na_classes[na_class_of(record->size)].size);
 }

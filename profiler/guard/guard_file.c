@@ -1,8 +1,12 @@
-/* guard_file.c - the tables as a file: mapped from the beginning where NUMALLOC_GUARD_FILE names
- * one, so that it is there whatever becomes of the process; else written when an error is found.
+/* guard_file.c - the tables as a file: where NUMALLOC_GUARD_FILE names one, a mapping of it gets a
+ * copy of whatever changes, so that it is there whatever becomes of the process; else it is written
+ * when an error is found.
  *
- * The name is made whole when the guards begin, because programs go to other directories. In a
- * forked child it is made anew with the child's process id, and the tables are the child's own. */
+ * The tables are private memory, the mapping is never read: a child has the tables as they were
+ * when it was forked, and its parent's file is not its affair. It gets one when an error is found
+ * in it, under a name with its own process id. (The name is made whole when the guards begin,
+ * because programs go to other directories.) A child whose fork ran no handlers is known by a page
+ * that the kernel wipes in it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -19,7 +23,8 @@
 
 static char name_pattern[NAME_LENGTH]; /* whole; empty: there is none */
 static char file_name[NAME_LENGTH];    /* of this process, once it was asked for */
-static bool is_file_mapped;
+na_guard_tables_t *na_guard_in_file;
+static _Atomic(uint32_t) *is_own; /* 0: in a child that has not been told; NULL: never known */
 
 typedef struct text {
     char *to;
@@ -123,12 +128,15 @@ static long open_file(void) {
 
 na_guard_tables_t *na_guard_file_map(void) {
     const char *given = na_option_text(NA_OPT_GUARD_FILE);
-    na_guard_tables_t *anonymous = na_os_map(tables_size());
-    if (anonymous == NULL) return NULL;
-    na_guards.t = anonymous;
-    na_guard_head_begin(&anonymous->head);
+    na_guard_tables_t *tables = na_os_map(tables_size());
+    if (tables == NULL) return NULL;
+    na_guards.t = tables;
+    na_guard_head_begin(&tables->head);
+    is_own = na_os_map(na_os_page);
+    if (is_own != NULL && !na_os_wipe_in_children(is_own, na_os_page)) is_own = NULL;
+    if (is_own != NULL) atomic_store(is_own, 1);
     make_pattern(given != NULL && *given != 0 ? given : PATTERN);
-    if (given == NULL || *given == 0) return anonymous;
+    if (given == NULL || *given == 0) return tables;
     long fd = open_file(), at = fd;
     if (fd >= 0) {
         at = na_syscall(SYS_ftruncate, fd, (long)tables_size(), 0, 0, 0, 0);
@@ -142,17 +150,25 @@ na_guard_tables_t *na_guard_file_map(void) {
                 "alone",
                 given, own_name(), (uint64_t)-at);
         name_pattern[0] = file_name[0] = 0;
-        return anonymous;
+        return tables;
     }
-    na_guard_tables_t *t = (na_guard_tables_t *)at;
-    t->head = anonymous->head;
-    na_os_unmap(anonymous, tables_size());
-    is_file_mapped = true;
-    return t;
+    na_guard_in_file = (na_guard_tables_t *)at;
+    return tables;
+}
+
+void na_guard_write(const void *part, size_t bytes) {
+    if (na_guard_file_is_parents()) return;
+    memcpy((char *)na_guard_in_file + ((const char *)part - (const char *)na_guards.t), part,
+           bytes);
+}
+
+bool na_guard_file_is_parents(void) {
+    return is_own != NULL && atomic_load_explicit(is_own, memory_order_relaxed) == 0;
 }
 
 bool na_guard_file_keep(void) {
-    if (is_file_mapped || own_name()[0] == 0) return is_file_mapped;
+    if (na_guard_in_file != NULL) return true;
+    if (own_name()[0] == 0) return false;
     long fd = open_file();
     if (fd < 0) return false;
     static const unsigned char zero[4096];
@@ -174,16 +190,7 @@ const char *na_guard_file_name(void) {
 
 void na_guard_file_after_fork(void) {
     file_name[0] = 0;
-    if (!is_file_mapped) return;
-    is_file_mapped = false;
-    size_t size = tables_size();
-    void *own = na_os_map(size);
-    if (own == NULL) { /* it writes into its parent's from now on, for want of memory: not at all */
-        na_guards.mode = NA_GUARD_OFF;
-        return;
-    }
-    memcpy(own, na_guards.t, size);
-    if (na_syscall(SYS_mremap, (long)own, (long)size, (long)size, MREMAP_MAYMOVE | MREMAP_FIXED,
-                   (long)na_guards.t, 0) < 0)
-        na_guards.t = own;
+    if (is_own != NULL) atomic_store(is_own, 1);
+    if (na_guard_in_file != NULL) na_os_unmap(na_guard_in_file, tables_size());
+    na_guard_in_file = NULL;
 }

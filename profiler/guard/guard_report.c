@@ -265,7 +265,12 @@ static void fill_error(na_gf_error_t *e, const na_guard_fault_t *f) {
         na_guard_read_stack(e->block.free_stack, e->pcs[NA_GF_FREE], NA_GF_FRAMES);
 }
 
+void na_guard_report_after_fork(void) {
+    atomic_store(&reporter, 0);
+}
+
 void na_guard_report(const na_guard_fault_t *fault) {
+    if (na_guard_file_is_parents()) na_guard_is_child();
     begin_report();
     na_guard_tables_t *t = na_guards.t;
     uint32_t n = __atomic_fetch_add(&t->head.errors, 1, __ATOMIC_RELAXED);
@@ -274,6 +279,9 @@ void na_guard_report(const na_guard_fault_t *fault) {
     for (uint32_t i = 0; i < e->frames[NA_GF_ACCESS]; i++)
         na_guard_meet_module((uintptr_t)e->pcs[NA_GF_ACCESS][i] - (i != 0));
     print(e);
+    if (e != &last) na_guard_file_put(e, sizeof *e);
+    if (fault->record != NULL) na_guard_put_record(fault->record);
+    na_guard_put_counts();
     bool kept = na_guard_file_keep();
     if (na_guard_file_name()[0] != 0) {
         begin_report_line();

@@ -62,6 +62,10 @@ static void copy_build_id(na_gf_module_t *m) {
 /* One thread at a time; an error's report comes without the lock. */
 static atomic_flag meeting = ATOMIC_FLAG_INIT;
 
+void na_guard_stacks_after_fork(void) {
+    atomic_flag_clear(&meeting);
+}
+
 static void meet(uintptr_t pc) {
     na_unwind_module_t found;
     if (guard_module_count == NA_GUARD_MODULES || na_umodule_find(pc, &found) == NA_UMODULE_NONE)
@@ -77,6 +81,7 @@ static void meet(uintptr_t pc) {
     else
         copy_name(m->name, na_guards.t->head.program);
     copy_build_id(m);
+    na_guard_file_put(m, sizeof *m);
     __atomic_store_n(&guard_module_count, guard_module_count + 1, __ATOMIC_RELEASE);
 }
 
@@ -102,6 +107,7 @@ static void turn_half(void) {
     na_gf_head_t *head = &na_guards.t->head;
     __atomic_store_n(&head->turns, head->turns + 1, __ATOMIC_SEQ_CST);
     uint32_t half = head->turns & 1;
+    na_guard_put_counts();
     memset(buckets[half], 0, sizeof buckets[half]);
     nodes_used[half] = 0;
 }
@@ -124,6 +130,7 @@ uint32_t na_guard_keep_stack(const na_guard_stack_t *stack) {
             na_guards.t->nodes[half][found] =
                 (na_gf_node_t){.pc = pc, .parent = place, .next = buckets[half][bucket]};
             buckets[half][bucket] = (uint16_t)found;
+            na_guard_file_put(&na_guards.t->nodes[half][found], sizeof(na_gf_node_t));
         }
         place = found;
     }

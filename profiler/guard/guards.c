@@ -27,18 +27,21 @@ uint32_t na_guard_thread(void) {
 
 /* --- the lock --- */
 
-static void finish_leaving(void);
+static void finish_left(void);
 
 /* False: the holder is the calling thread, in what a signal handler interrupted; or one that forks,
- * which may wait for a lock of the C library that the calling thread has. */
+ * which may wait for a lock of the C library that the calling thread has; or one that is not here.
+ */
 static bool enter_guards(void) {
     enum { PATIENCE_MS = 2 };
-    return na_try_lock(&na_guards.lock) ||
-           (!na_lock_is_mine(&na_guards.lock) && na_lock_for(&na_guards.lock, PATIENCE_MS));
+    return !na_guards.is_lost &&
+           (na_try_lock(&na_guards.lock) ||
+            (!na_lock_is_mine(&na_guards.lock) && na_lock_for(&na_guards.lock, PATIENCE_MS)));
 }
 
 static void leave_guards(void) {
-    if (atomic_load(&na_guards.leaving) != 0) finish_leaving();
+    if (atomic_load(&na_guards.left)) finish_left();
+    na_guard_put_counts();
     na_unlock(&na_guards.lock);
 }
 
@@ -65,7 +68,7 @@ static void *take_guarded(size_t size, size_t usable, double chance, na_entry_t 
     size_t alignment = (size_t)1 << na_entry_align_log2(entry);
     if (alignment < 16) alignment = 16;
     if (size == 0 || !na_guard_wants(size) || alignment > na_os_page || na_guard_bytes == 0 ||
-        na_lock_is_mine(&na_guards.lock))
+        na_guards.is_lost || na_lock_is_mine(&na_guards.lock))
         return NULL;
     na_guard_may_t may = na_guard_may(size);
     if (may == NA_GUARD_NOTHING) return NULL;
@@ -86,6 +89,7 @@ static void *take_guarded(size_t size, size_t usable, double chance, na_entry_t 
         r->alloc_thread = thread;
         r->entry = (uint8_t)na_entry_kind(entry);
         na_guard_site_guarded(site, r);
+        na_guard_put_record(r);
         block = (void *)(uintptr_t)r->address;
         *record = &na_guards.profiled[r - na_guards.t->records];
         if (na_hooks != NULL) na_guards.has_profiled = true;
@@ -117,26 +121,30 @@ static void release_guarded(na_gf_record_t *r) {
     else
         na_guard_area_give(r);
     na_guard_site_freed(r);
+    na_guard_put_record(r);
 }
 
 /* Blocks that were freed while the lock could not be had. */
-static void finish_leaving(void) {
+static void finish_left(void) {
+    atomic_store(&na_guards.left, false); /* first: what is left meanwhile says so again */
     uint32_t i = 0;
     while (i < na_guards.live_blocks) {
         na_gf_record_t *r = &na_guards.t->records[na_guards.live[i]];
-        if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != NA_GF_LEAVING) {
+        if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == NA_GF_LEFT)
+            release_guarded(r); /* another one takes its place */
+        else
             i++;
-            continue;
-        }
-        atomic_fetch_sub(&na_guards.leaving, 1);
-        release_guarded(r); /* another one takes its place */
     }
     for (i = 0; i < na_guards.pool_records; i++) {
         na_gf_record_t *r = na_canary_record(i);
-        if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != NA_GF_LEAVING) continue;
-        atomic_fetch_sub(&na_guards.leaving, 1);
-        release_guarded(r);
+        if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == NA_GF_LEFT) release_guarded(r);
     }
+}
+
+/* Not touched any more afterwards. */
+static void leave_to_holder(na_gf_record_t *r) {
+    __atomic_store_n(&r->state, NA_GF_LEFT, __ATOMIC_RELEASE);
+    atomic_store(&na_guards.left, true);
 }
 
 static void report_damage(const na_gf_record_t *r, int32_t damage, const na_guard_stack_t *here) {
@@ -181,20 +189,18 @@ static bool free_guarded(void *block, na_release_t how) {
         bad_free(block, &stack);
         return false;
     }
+    /* From here on the block is this thread's: its pages stay as they are until it says so. */
     r->free_thread = thread;
     r->release = (uint8_t)how;
+    if (entered) r->free_stack = na_guard_keep_stack(&stack);
     int32_t damage = na_guard_damage(r);
-    if (!entered) {
-        atomic_fetch_add(&na_guards.leaving, 1);
+    if (damage != 0) report_damage(r, damage, &stack);
+    if (entered) {
+        release_guarded(r);
+        leave_guards();
     } else {
-        r->free_stack = na_guard_keep_stack(&stack);
-        if (damage == 0) release_guarded(r);
+        leave_to_holder(r);
     }
-    if (damage != 0) {
-        report_damage(r, damage, &stack);
-        if (entered) release_guarded(r);
-    }
-    if (entered) leave_guards();
     if (damage != 0) end_if_wanted();
     return true;
 }
@@ -236,28 +242,36 @@ static bool find_guarded(const void *address, na_guard_found_t *found) {
 
 /* --- fork --- */
 
-static bool fork_entered; /* by the thread that forks */
+/* What before_guards_fork found and took. */
+enum { FORK_ACTIONS = 1, FORK_TABLES = 2, FORK_MINE = 4 };
 
-static void before_guards_fork(void) {
+/* Others may be in the middle of a change only if they hold one of the two locks for a second. */
+static unsigned before_guards_fork(void) {
     enum { LONG_MS = 1000 };
-    if (!na_lock_is_mine(&na_guards.lock)) fork_entered = na_lock_for(&na_guards.lock, LONG_MS);
+    unsigned taken = na_guard_handler_before_fork() ? FORK_ACTIONS : 0;
+    if (na_guards.is_lost || na_lock_is_mine(&na_guards.lock)) return taken | FORK_MINE;
+    return na_lock_for(&na_guards.lock, LONG_MS) ? taken | FORK_TABLES : taken;
 }
 
-/* The child has the parent's blocks and tables as they are; it is another process to the system. */
-static void after_fork(bool child) {
+void na_guard_is_child(void) {
+    na_guard_file_after_fork();
+    na_gf_head_t *head = &na_guards.t->head;
+    head->parent = head->pid;
+    head->pid = (uint32_t)na_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+/* The child has the parent's blocks and tables as they were; it is another process to the system.
+ */
+static void after_guards_fork(bool child, unsigned taken) {
     if (child) {
-        na_guard_file_after_fork();
-        na_gf_head_t *head = &na_guards.t->head;
-        head->parent = head->pid;
-        head->pid = (uint32_t)na_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+        na_guard_is_child();
+        na_guard_report_after_fork();
+        na_guard_stacks_after_fork();
         if (na_hooks == NULL) na_unwind_after_fork();
+        if ((taken & (FORK_TABLES | FORK_MINE)) == 0) na_guards.is_lost = true;
     }
-    if (fork_entered && na_lock_is_mine(&na_guards.lock)) {
-        fork_entered = false;
-        leave_guards();
-    } else if (child) {
-        na_lock_reset(&na_guards.lock);
-    }
+    na_guard_handler_after_fork(child, (taken & FORK_ACTIONS) != 0);
+    if ((taken & FORK_TABLES) != 0) leave_guards();
 }
 
 static na_guard_t door; /* filled as it is wanted: the loader would write a table for all */
@@ -312,6 +326,7 @@ static bool begin_guards(void) {
         return false;
     na_guards.t->head.area = na_guard_area;
     na_guards.t->head.area_bytes = na_guard_bytes;
+    na_guard_file_put(&na_guards.t->head, sizeof na_guards.t->head);
     na_guard_known_read();
     return true;
 }
@@ -332,7 +347,7 @@ void na_guard_at_load(void) {
     if (na_hooks == NULL) na_unwind_init(NULL, true);
     na_guard_handler_install();
     door = (na_guard_t){take_guarded, free_guarded, guarded_size,       guarded_record,
-                        find_guarded, not_live,     before_guards_fork, after_fork};
+                        find_guarded, not_live,     before_guards_fork, after_guards_fork};
     na_guard = &door;
     na_traced_guard();
     na_switch_idle_samples(NA_SAMPLE_EACH);

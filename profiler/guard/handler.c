@@ -26,7 +26,7 @@ enum { SEGV, BUS, HANDLED };
 static const int numbers[HANDLED] = {SIGSEGV, SIGBUS};
 
 static struct sigaction program_actions[HANDLED]; /* by the lock below, all signals blocked */
-static atomic_flag changing = ATOMIC_FLAG_INIT;
+static na_lock_t changing;                        /* held by fork as well */
 
 static int handled_index(int number) {
     return number == SIGSEGV ? SEGV : number == SIGBUS ? BUS : -1;
@@ -34,17 +34,31 @@ static int handled_index(int number) {
 
 typedef uint64_t mask_t; /* the kernel's set of signals */
 
-static mask_t begin_change(void) {
+typedef struct change {
+    mask_t before;
+    bool taken; /* false: the thread forks, and has it; or nobody has who is here */
+} change_t;
+enum { CHANGE_MS = 1000 }; /* one takes microseconds */
+
+static change_t begin_change(void) {
     mask_t all = ~(mask_t)0, before = 0;
     na_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof all, 0, 0);
-    while (atomic_flag_test_and_set_explicit(&changing, memory_order_acquire))
-        na_os_yield();
-    return before;
+    return (change_t){before, na_guard_handler_before_fork()};
 }
 
-static void end_change(mask_t before) {
-    atomic_flag_clear_explicit(&changing, memory_order_release);
-    na_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
+static void end_change(change_t change) {
+    if (change.taken) na_unlock(&changing);
+    na_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&change.before, 0, sizeof change.before, 0,
+               0);
+}
+
+bool na_guard_handler_before_fork(void) {
+    return !na_lock_is_mine(&changing) && na_lock_for(&changing, CHANGE_MS);
+}
+
+void na_guard_handler_after_fork(bool child, bool taken) {
+    if (taken) na_unlock(&changing);
+    if (child) na_lock_reset(&changing);
 }
 
 /* --- passing on --- */
@@ -68,11 +82,11 @@ static bool comes_again(int number, const siginfo_t *info) {
 
 static void pass_on(int number, siginfo_t *info, void *context) {
     int i = handled_index(number);
-    mask_t before = begin_change();
+    change_t change = begin_change();
     struct sigaction action = program_actions[i];
     if ((action.sa_flags & (int)SA_RESETHAND) != 0 && action.sa_handler != SIG_DFL)
         program_actions[i] = (struct sigaction){.sa_handler = SIG_DFL};
-    end_change(before);
+    end_change(change);
     if (action.sa_handler == SIG_IGN && !comes_again(number, info)) return;
     if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) {
         set_default(number);
@@ -164,12 +178,14 @@ static bool may_try_again(const ucontext_t *uc, uintptr_t address) {
 
 /* True: the program goes on. */
 static bool on_area(uintptr_t address, const ucontext_t *uc) {
+    /* The guards' own work reads nothing of the program's: their fault is not the program's. */
+    if (na_lock_is_mine(&na_guards.lock)) return false;
     bool fetch;
     na_guard_fault_t fault = {.address = address, .context = uc};
     fault.access = access_of(uc, address, &fetch);
     na_gf_record_t *r = na_guard_record_at(address);
     if (r != NULL && !na_guard_is_protected(r, address)) {
-        if (r->state == NA_GF_LEAVING) return true; /* its pages are about to change */
+        if (r->state != NA_GF_LIVE) return true; /* its pages are about to change */
         return !fetch && may_try_again(uc, address);
     }
     explain(&fault);
@@ -219,7 +235,7 @@ int na_guard_sigaction(int number, const struct sigaction *action, struct sigact
         if (result == 0 && old != NULL) *old = before;
         return result;
     }
-    mask_t mask = begin_change();
+    change_t change = begin_change();
     before = program_actions[i];
     if (action != NULL) {
         struct sigaction kernels = ours(&wanted);
@@ -227,7 +243,7 @@ int na_guard_sigaction(int number, const struct sigaction *action, struct sigact
         result = next(number, &kernels, NULL);
         if (result != 0) program_actions[i] = before;
     }
-    end_change(mask);
+    end_change(change);
     if (result == 0 && old != NULL) *old = before;
     return result;
 }

@@ -68,7 +68,8 @@ typedef struct na_guards {
     uint32_t live_pages, large_pages, large_blocks; /* live_pages: of blocks that are not large */
     uint32_t live_blocks;                           /* of all */
     uint16_t live[NA_GUARD_LIVE + NA_GUARD_LARGE_BLOCKS]; /* records of live blocks */
-    _Atomic(uint32_t) leaving; /* live blocks whose free is left to the holder of the lock */
+    _Atomic(bool) left; /* there may be blocks whose free is left to the holder of the lock */
+    bool is_lost;       /* forked in the middle of somebody's change: only what is live is known */
     uint64_t start_ms, start_unix_ns;
     uint64_t random;
     /* choose.c */
@@ -202,23 +203,51 @@ void na_guard_report(const na_guard_fault_t *fault);
 
 /* --- guard_file.c --- */
 
-/* The tables, their head filled but for the area: in a file, if one is named. NULL: no memory. */
+/* The tables, their head filled but for the area; the file, if one is named. NULL: no memory. */
 na_guard_tables_t *na_guard_file_map(void);
-/* What they hold now is in the file. In the handler, too. False: it could not be written. */
+/* A part of the tables has changed: it is to be in the file, if one is named. In the handler, too.
+ */
+extern na_guard_tables_t *na_guard_in_file; /* the file's mapping; NULL: none */
+void na_guard_write(const void *part, size_t bytes);
+NA_INLINE void na_guard_file_put(const void *part, size_t bytes) {
+    if (NA_UNLIKELY(na_guard_in_file != NULL)) na_guard_write(part, bytes);
+}
+NA_INLINE void na_guard_put_record(const na_gf_record_t *record) {
+    na_guard_file_put(record, sizeof *record);
+}
+/* The numbers of the head. */
+NA_INLINE void na_guard_put_counts(void) {
+    const na_gf_head_t *head = &na_guards.t->head;
+    na_guard_file_put(&head->turns,
+                      offsetof(na_gf_head_t, program) - offsetof(na_gf_head_t, turns));
+}
+/* All that the tables hold is in the file. In the handler, too. False: it could not be written. */
 bool na_guard_file_keep(void);
 /* Empty: there is none. */
 const char *na_guard_file_name(void);
+/* The process is a child whose fork ran no handlers, and na_guard_file_after_fork has not been
+ * called in it. */
+bool na_guard_file_is_parents(void);
 void na_guard_file_after_fork(void);
 /* guards.c: all of the head but the area. */
 void na_guard_head_begin(na_gf_head_t *head);
+/* guards.c: the process is a child; its ids, its file. */
+void na_guard_is_child(void);
 
 /* --- handler.c --- */
 bool na_guard_handler_install(void);
+/* False: what the program set may be in the middle of a change. */
+bool na_guard_handler_before_fork(void);
+void na_guard_handler_after_fork(bool child, bool taken);
+
+/* --- what nobody else holds in a child --- */
+void na_guard_report_after_fork(void);
+void na_guard_stacks_after_fork(void);
 
 /* Lock-free. */
 static inline bool na_guard_is_live(const na_gf_record_t *record) {
     uint8_t state = __atomic_load_n(&record->state, __ATOMIC_RELAXED);
-    return state == NA_GF_LIVE || state == NA_GF_LEAVING;
+    return state == NA_GF_LIVE || state == NA_GF_LEAVING || state == NA_GF_LEFT;
 }
 
 #endif

@@ -24,10 +24,6 @@
 #include "profiler/record/state/state.h"
 #include "profiler/record/state/where.h"
 
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
-
 na_recorder_t na_rec;
 
 static char record_pattern[4096];
@@ -126,7 +122,7 @@ static bool begin_recording(bool in_child) {
 static void make_sentinel(void) {
     long p = na_sys6(SYS_mmap, 0, (long)na_os_page, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p > 0 && na_sys3(SYS_madvise, p, (long)na_os_page, MADV_WIPEONFORK) == 0)
+    if (p > 0 && na_os_wipe_in_children((void *)p, na_os_page))
         na_rec_sentinel = (_Atomic uint32_t *)p;
     atomic_store_explicit(na_rec_sentinel, NA_REC_OPEN, memory_order_relaxed);
 }

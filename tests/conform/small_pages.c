@@ -1,7 +1,7 @@
 /* small_pages.c - a small program has no huge page from the library where the system gives them
  * unasked (THP "always", as Debian has it): each of 2 MiB would be cleared at start-up for a few
- * words. So every writable mapping without a file that a huge page would fit into is advised
- * against them. The process has no thread but this one, whose stack has a name. */
+ * words. So every private mapping without a file that a huge page would fit into, and that may be
+ * read, is advised against them. The process has no thread but this one, whose stack has a name. */
 #include "support/check.h"
 #include "support/vm_flags.h"
 
@@ -26,8 +26,8 @@ int main(void) {
         char rights[8], name[8];
         int words = sscanf(line, "%lx-%lx %7s %*s %*s %lu %7s", &from, &to, rights, &inode, name);
         if (words >= 4) {
-            may_be_huge =
-                words == 4 && inode == 0 && strcmp(rights, "rw-p") == 0 && has_room(from, to);
+            may_be_huge = words == 4 && inode == 0 && rights[0] == 'r' && rights[3] == 'p' &&
+                          has_room(from, to);
             strcpy(mapping, line);
         } else if (may_be_huge && strncmp(line, "VmFlags:", 8) == 0) {
             CHECK_MSG(strstr(line, " nh ") != NULL, "room for huge pages in %s", mapping);

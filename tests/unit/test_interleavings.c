@@ -8,7 +8,10 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
+#include "alloc/cache/deferred.h"
+#include "alloc/malloc/emergency.h"
 #include "alloc/page/scavenge_policy.h"
+#include "alloc/thread/attach.h"
 #include "numalloc/numalloc.h"
 #include "support/fill.h"
 #include "support/steps.h"
@@ -333,6 +336,35 @@ static void they_take_of_heap_and_free(void) {
 }
 
 PLAY(two_threads_use_one_heap, begin_heap, end_heap, i_take_of_heap, they_take_of_heap_and_free)
+
+/* Blocks that a fork kept from coming home are on their way when their heap ends. */
+static void begin_deferred(void) {
+    heap = numalloc_heap_create(NULL);
+    heap_take(&mine, 60);
+    while (mine.count != 0)
+        na_defer_free(mine.blocks[--mine.count].at);
+}
+
+static void i_drain(void) {
+    na_tcache_t *tcache = na_tcache_enter();
+    na_deferred_drain(tcache);
+    na_tcache_leave(tcache);
+}
+
+static void they_end_heap_and_take(void) {
+    numalloc_heap_destroy(heap);
+    heap = NULL;
+    trim();
+    TAKE_SMALL(&theirs, 200);
+}
+
+static void end_deferred(void) {
+    numalloc_heap_destroy(heap);
+    both_drop();
+}
+
+PLAY(a_heap_ends_while_its_blocks_come_home, begin_deferred, end_deferred, i_drain,
+     they_end_heap_and_take)
 
 static void begin_full_heap(void) {
     heap = numalloc_heap_create(NULL);
