@@ -1,6 +1,7 @@
 /* bin.c - a bin: renewing its credit, filling and emptying it. */
 #include "alloc/cache/bin.h"
 
+#include "alloc/cache/deferred.h"
 #include "alloc/cache/holes.h"
 #include "alloc/cache/inspect.h"
 #include "alloc/cache/large_bins.h"
@@ -178,15 +179,6 @@ static void *draw(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow, u
     return blocks;
 }
 
-/* A batch for a busy bin; for a new one, what it may hold. */
-static uint32_t drawn_at_once(const na_tcache_t *tcache, unsigned cls) {
-    uint32_t cap = tcache->states[cls].cap, batch = na_classes[cls].batch;
-    uint32_t want = cap < batch ? cap : batch;
-    if (NA_LIKELY(na_harden == 0)) return want;
-    uint32_t least = na_hand_least(cls);
-    return want > least ? want : least;
-}
-
 /* All blocks of the list are counted to have been handed out, but it goes on. */
 static NA_COLD void drop_rest(na_bin_t *bin, unsigned cls) {
     if (!na_list_is_one(cls, bin->head)) na_misuse_late(na_list_goes_on, bin->head);
@@ -212,7 +204,9 @@ static bool refill_bin(na_tcache_t *tcache, unsigned cls, bool grow) {
         state->count = na_batch_count(batch);
         return true;
     }
-    bin->head = draw(tcache, cls, drawn_at_once(tcache, cls), grow, &state->count);
+    uint32_t batch_size = na_classes[cls].batch; /* of a busy bin; of a new one, what it may hold */
+    bin->head =
+        draw(tcache, cls, state->cap < batch_size ? state->cap : batch_size, grow, &state->count);
     state->untouched = NA_LIKELY(na_harden == 0) && na_span_list_is_untouched(cls, state->count);
     return state->count != 0;
 }
@@ -256,14 +250,14 @@ void na_bin_top_up(na_tcache_t *tcache, unsigned cls) {
 /* The next block to be taken is to be one of several. */
 static void widen(na_tcache_t *tcache, unsigned cls) {
     na_bin_state_t *state = &tcache->states[cls];
-    uint32_t least = na_hand_least(cls);
+    uint32_t least = na_hand_least(cls), batch_size = na_classes[cls].batch;
+    uint32_t want = least > batch_size ? least : batch_size;
     while (state->count < least && !na_pressure_is_exhausted()) {
         na_hand_fill(tcache, cls);
         if (tcache->bins[cls].head != NULL || !na_gate_enter(tcache)) return;
         na_batch_t batch = na_overflow_take(tcache, cls);
         uint32_t got = na_batch_count(batch);
-        void *more = batch != 0 ? na_batch_first(batch)
-                                : draw(tcache, cls, drawn_at_once(tcache, cls), true, &got);
+        void *more = batch != 0 ? na_batch_first(batch) : draw(tcache, cls, want, true, &got);
         na_gate_leave(tcache);
         if (more == NULL) return;
         tcache->bins[cls].head = more;
@@ -307,19 +301,17 @@ static bool lies_oddly(const na_bin_t *bin, uint32_t count, unsigned cls) {
 static void overflow(na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
-    if (NA_UNLIKELY(na_harden != 0))
+    if (NA_UNLIKELY(na_harden != 0)) {
         na_hand_close(tcache, cls);
-    else if (cls >= NA_CLASS_EXTENDED && lies_oddly(bin, state->count, cls))
+        state->count = na_links_check(&bin->head, state->count);
+    } else if (cls >= NA_CLASS_EXTENDED && lies_oddly(bin, state->count, cls)) {
         na_bin_look_over(tcache, cls);
+    }
     if (NA_UNLIKELY(bin->head == NULL)) return;
-    void *list = bin->head;
-    uint32_t count = state->count;
+    na_batch_t batch = na_batch(bin->head, state->count);
     bin->head = NULL;
     state->count = 0;
-    if (NA_LIKELY(count <= NA_BATCH_MAX))
-        na_overflow(tcache, cls, na_batch(list, count));
-    else /* grown while a fork kept the gate closed (emergency.h) */
-        na_list_home(tcache, cls, list, count);
+    na_overflow(tcache, cls, batch);
     adapt_cap(tcache, cls, true);
 }
 
@@ -374,9 +366,15 @@ void na_bin_put(na_tcache_t *tcache, unsigned cls, void *block) {
     state->hold = na_young_hold(tcache, cls);
     bool full = state->count >= state->hold;
     bool all = full && NA_UNLIKELY(state->hold < state->cap) && na_is_young(state);
-    if (full && !all && NA_LIKELY(na_gate_enter(tcache))) {
-        overflow(tcache, cls);
-        na_gate_leave(tcache);
+    if (full) {
+        if (!all && NA_LIKELY(na_gate_enter(tcache))) {
+            overflow(tcache, cls);
+            na_gate_leave(tcache);
+        } else if (NA_UNLIKELY(state->count >=
+                               NA_BATCH_MAX - NA_CREDIT_MAX)) { /* a fork takes that long */
+            na_defer_free(block);
+            return;
+        }
     }
     if (NA_UNLIKELY(na_harden != 0)) {
         na_link_set_waiting(block);

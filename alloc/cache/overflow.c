@@ -87,7 +87,6 @@ static density_t density_of(unsigned cls, na_batch_t batch) {
     void *first = na_batch_first(batch), *block = first;
     uint32_t count = na_batch_count(batch), i = 1;
     bool some = false;
-    if (NA_UNLIKELY(na_harden != 0) && (count = na_links_check(&first, count)) == 0) return DENSE;
     for (; i < FEW && i < count; i++) {
         void *next = *na_block_next(block);
         some |= is_near(block, next, near);

@@ -63,7 +63,8 @@ static NA_COLD unsigned last_source(na_tcache_t *tcache, unsigned cls) {
 }
 
 /* The same while every event is seen: of a bin that has a block. */
-static void *take_seen(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry) {
+static NA_NOINLINE void *take_seen(na_tcache_t *tcache, unsigned cls, size_t requested,
+                                   na_entry_t entry) {
     void *block = na_harden != 0 ? na_bin_draw(tcache, cls) : na_bin_take(tcache, cls);
     while (block != NULL && na_is_mixed(na_span_of(block))) { /* has no record */
         *na_block_next(block) = NULL;
@@ -110,10 +111,8 @@ static NA_COLD NA_NOINLINE void *take_otherwise(na_tcache_t *tcache, unsigned cl
     if (tcache == NULL || tcache->refused) {
         if (tcache != NULL) tcache->refused = false;
         block = na_emergency_alloc(tcache, cls, requested, entry);
-    } else if (na_hardened_release()) {
-        na_bin_open(tcache, cls);
-        block = take_from_bin(tcache, cls, requested, entry);
-        na_bin_grant(tcache, cls);
+    } else if (na_hardened_release() && na_bin_fill(tcache, cls, true)) {
+        block = take_seen(tcache, cls, requested, entry);
     }
     if (block == NULL) errno = ENOMEM;
     return block;

@@ -208,7 +208,7 @@ NA_COLD bool na_fork_settle(void) {
     bool forked = na_self != &na_tcache_empty && na_self != &na_tcache_gone;
     na_tcache_after_fork_child(true, forked);
     if (na_controller != NULL) na_controller->after_fork_child(false);
-    if (na_guard != NULL) na_guard->after_fork(true);
+    if (na_guard != NULL) na_guard->after_fork(true, 0);
     na_thread_after_fork_child();
     return true;
 }
