@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "alloc/cache/deferred.h"
+#include "alloc/central/links.h"
 #include "alloc/malloc/emergency.h"
 #include "alloc/malloc/hardened.h"
 #include "alloc/malloc/large.h"
@@ -153,7 +154,7 @@ static void end_lives(na_span_t *span, void *arg) {
 static void forget_deferred(const na_heap_t *heap) {
     void *block = na_deferred_take_blocks();
     while (block != NULL) {
-        void *next = *(void **)block;
+        void *next = na_link_next(block);
         const na_span_t *span = na_span_of(block);
         if (span == NULL || span->owner != heap->owner) na_defer_free(block);
         block = next;

@@ -486,8 +486,7 @@ void *na_large_alloc_placed(na_large_place_t place, size_t size, size_t alignmen
 void *na_large_alloc_grown(size_t size, na_entry_t entry) {
     bool unused;
     if (size <= NA_SMALL_MAX || pages_for(size) == 0 || NA_UNLIKELY(na_harden > 1)) return NULL;
-    na_large_kind_t kind = {
-        .alignment = NA_PAGE_SIZE, .node = OWN_NODE, .grows = true};
+    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = OWN_NODE, .grows = true};
     kind.dedicated = size >= NA_GROWN_MIN;
     if (kind.dedicated && !na_large_room_for_mapping()) return NULL;
     return alloc(size, kind, entry, &unused);

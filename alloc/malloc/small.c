@@ -84,7 +84,8 @@ static NA_NOINLINE void *take_seen(na_tcache_t *tcache, unsigned cls, size_t req
 }
 
 /* A block from the bin, which is counted, or for it; recorded, if every event is. */
-NA_INLINE void *take_from_bin(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry) {
+NA_INLINE void *take_from_bin(na_tcache_t *tcache, unsigned cls, size_t requested,
+                              na_entry_t entry) {
     na_bin_state_t *state = &tcache->states[cls];
     if (state->until_sample < (int64_t)na_classes[cls].size && na_sample_interval != 0) {
         void *sampled = take_sampled(tcache, cls, requested, entry);

@@ -10,8 +10,8 @@
  * others came first it ends earlier. What is reserved and not opened is given back, of all pieces,
  * when the system refuses a mapping.
  *
- * What is opened is part of core files from when it is first used (na_reserve_dump_to), so that they
- * hold no more than what was in use.
+ * What is opened is part of core files from when it is first used (na_reserve_dump_to), so that
+ * they hold no more than what was in use.
  *
  * One piece is opened by one thread at a time (the lock of its owner); giving back may come from
  * any other. The lock in here is an innermost one. */

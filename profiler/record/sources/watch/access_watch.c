@@ -47,6 +47,7 @@
 #include "profiler/record/sources/watch/access_watch_lines.h"
 #include "profiler/record/sources/watch/access_watch_near.h"
 #include "profiler/record/sources/watch/access_watch_scout.h"
+#include "profiler/record/sources/watch/access_watch_trap.h"
 
 #define WORDS        NA_WATCH_WORDS
 #define EACH         NA_WATCH_EACH
@@ -693,6 +694,7 @@ static bool start_watch(uint64_t period, char why[NA_WHY]) {
         return false;
     }
     __builtin_memset(&w, 0, sizeof w);
+    na_trap_start();
     na_perf_plan_t registers;
     na_watch_events((uintptr_t)&w, &watch_plan, &registers);
     watch_plan.ring_bytes = ring_for(0);
