@@ -212,7 +212,8 @@ static bool renewed_enough(const run_t *r, numalloc_profile_t *p) {
 }
 
 /* Of two sites that take turns; or of one alone, without a pause: then what is between two lives
- * that are remembered is known by its site, but for 1 to 2 %, the more the busier the machine. */
+ * that are remembered is known by its site, but for 1 to 2 %, the more the busier the machine. (Of
+ * two sites none as a rule; on a full machine 8 of 1,020 once.) */
 static void test_reuse(const char *source, bool alone) {
     run_t r;
     run_start(&r, alone ? "renew" : "reuse", source, (condition_t){0});
@@ -220,7 +221,7 @@ static void test_reuse(const char *source, bool alone) {
     run_wait_for(&r, alone ? renewed_enough : reused_enough);
     run_end(&r);
     numalloc_profile_t *p = must_open(r.file);
-    uint32_t site[2] = {0, 0}, of[2] = {0, 0}, unresolved = 0, most = alone ? 40 : 1;
+    uint32_t site[2] = {0, 0}, of[2] = {0, 0}, unresolved = 0, most = alone ? 40 : 10;
     for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
         numalloc_profile_access_t a;
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
