@@ -79,7 +79,7 @@ NA_INLINE const na_class_t *na_class_of_tag(uint32_t tag) {
 /* Blocks of the class fill the pages of their spans: none is used without being written to, but for
  * the pages of a span's end. */
 NA_INLINE bool na_class_fills(unsigned cls) {
-    return na_classes[cls].size < na_os_page;
+    return na_classes[cls].size <= na_os_page;
 }
 
 /* Smallest class that holds `size` and whose blocks lie at multiples of `alignment` (a power of two

@@ -175,7 +175,7 @@ static bool carve_fresh(na_span_t *span, uint32_t size, taken_t *taken) {
     return true;
 }
 
-/* Takes the next block of at least a page, and writes nothing to it. */
+/* Takes the next block of more than a page, and writes nothing to it. */
 static void carve_one(na_span_t *span, uint32_t size, taken_t *taken) {
     uintptr_t block = span->start + (uintptr_t)span->carved * size;
     if (NA_UNLIKELY(na_pressure_is_exhausted()) && !na_pressure_may_use(block, size)) return;

@@ -43,7 +43,7 @@ typedef struct na_span_kind {
     uint8_t node;
     uint16_t owner;
     bool sampled;
-    bool *untouched;     /* not NULL: new blocks of a page or more come one by one, and are not
+    bool *untouched;     /* not NULL: new blocks of more than a page come one by one, and are not
                           * written to; set if that one reads as zero */
     na_chunks_t *chunks; /* where their pages come from; NULL: from the node's page heap */
 } na_span_kind_t;

@@ -36,7 +36,7 @@ typedef struct na_free_pages {
     uint64_t used;   /* in spans */
     uint64_t dirty;  /* free, may hold memory */
     uint64_t ahead;  /* of these, had for what small blocks will fill next (prefault.h) */
-    uint64_t filled; /* in spans of blocks smaller than a page of the system */
+    uint64_t filled; /* in spans of blocks of at most a page of the system */
     uint64_t astray; /* pages had ahead that others took, and that were not given back since */
 
     /* Purging (purge.c). Times in ms. */

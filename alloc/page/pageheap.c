@@ -42,7 +42,7 @@ void na_limit_release(size_t bytes) {
 typedef struct na_wish {
     uint32_t align;
     uint32_t slack; /* to grow into, on either side; 0: none */
-    bool filled;    /* by blocks smaller than a page of the system */
+    bool filled;    /* by blocks of at most a page of the system */
 } na_wish_t;
 
 static uintptr_t na_pageheap_find_growing(na_free_pages_t *s, uint32_t pages, uint32_t slack,

@@ -63,7 +63,7 @@
  * na_pageheap_node_of says which. */
 uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages, bool *zeroed);
 
-/* The same, on no boundary, for a span of blocks smaller than a page of the system: they will fill
+/* The same, on no boundary, for a span of blocks of at most a page of the system: they will fill
  * it, so memory may be had ahead of their writes (prefault.h). Ends with na_pageheap_free_filled.
  */
 uintptr_t na_pageheap_alloc_filled(unsigned node, uint32_t pages, bool *zeroed);

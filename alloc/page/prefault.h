@@ -1,7 +1,7 @@
 /* prefault.h - memory for small blocks in larger pieces than page faults give.
  *
  * A page fault serves one page of the system. It takes half a microsecond on hardware, and up to
- * twenty in virtual machines whose page tables are shadowed. Blocks smaller than a page fill the
+ * twenty in virtual machines whose page tables are shadowed. Blocks of at most a page fill the
  * pages of their spans, so a heap that grows by such blocks will write to all of the next pages,
  * and can have them together:
  *
@@ -56,7 +56,7 @@
 /* Instead of a number of pages: a huge page. */
 #define NA_PREFAULT_HUGE UINT32_MAX
 
-/* With the set's lock, when a run was just taken, `filled`: for a span of blocks smaller than a
+/* With the set's lock, when a run was just taken, `filled`: for a span of blocks of at most a
  * page of the system. `ahead`: what s->ahead was before. */
 NA_INLINE void na_prefault_taken(na_free_pages_t *s, uint32_t pages, uint64_t ahead, bool filled) {
     if (filled)
