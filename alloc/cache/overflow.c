@@ -177,7 +177,7 @@ void na_overflow_flush(na_tcache_t *tcache) {
     na_remote_drain(tcache);
 }
 
-void na_overflow_scavenge(na_tcache_t *tcache) {
+NA_COLD void na_overflow_scavenge(na_tcache_t *tcache) {
     if (tcache->overflow_moves == tcache->overflow_seen && tcache->overflow_bytes != 0) {
         uint32_t rest =
             tcache->overflow_bytes > NA_OTHERS_BYTES ? tcache->overflow_bytes - NA_OTHERS_BYTES : 0;
