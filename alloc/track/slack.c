@@ -20,7 +20,9 @@ size_t na_slack_asked(const na_span_t *span, const void *block) {
     if (span->cls == 0) return span->requested;
     const na_record_t *record = na_record_of(span, block);
     size_t room = room_of(span, block);
-    return record != NULL && na_record_epoch(record) != 0 ? room - record->slack : room;
+    if (record != NULL && na_record_epoch(record) != 0) return room - record->slack;
+    return room -
+           1; /* not known; but each has a byte more than was asked for, which stays filled */
 }
 
 static bool has_one_before(const na_span_t *span, const void *block) {

@@ -21,7 +21,7 @@
 
 #define NA_SLACK_BYTE 0xd5u
 
-/* Bytes that were asked for; where there is no record, all that the block has. */
+/* Bytes that were asked for; where there is no record, all that the block has but its spare one. */
 size_t na_slack_asked(const na_span_t *span, const void *block);
 /* The block is about to be handed out. */
 NA_COLD void na_slack_fill(const na_span_t *span, void *block, size_t asked);
