@@ -47,7 +47,7 @@ if [[ $setup -eq 1 ]]; then
 fi
 
 echo "== building"
-for step in "cmake --preset release" \
+for step in "scripts/configure.sh release" \
     "cmake --build --preset release --target numalloc numalloc-run numalloc-dump numalloc-bench -j $(nproc)"; do
     $step >build/demo/build.log 2>&1 || {
         tail -n 40 build/demo/build.log >&2

@@ -37,7 +37,7 @@ while [[ $# -gt 0 ]]; do
     --ibs)
         presets=(release)
         packages=ibs
-        only=(-C nightly -R '^lab\.(ibs|blind|zen2|zen3)\.')
+        only=(-C nightly -R '^lab\.(ibs|blind|zen[235]|lines(_zen2)?|kinds)\.')
         ;;
     --no-setup) setup=0 ;;
     --jobs)
@@ -101,7 +101,7 @@ build() {
     local preset=$1 tests=${2:-ON} rc=0
     mkdir -p "build/$preset"
     rm -f "build/$preset/build.status"
-    { cmake --preset "$preset" "-DNUMALLOC_TESTS=$tests" -DNUMALLOC_NIGHTLY=OFF &&
+    { scripts/configure.sh "$preset" "-DNUMALLOC_TESTS=$tests" -DNUMALLOC_NIGHTLY=OFF -DNUMALLOC_WERROR=ON &&
         cmake --build --preset "$preset" -j "$jobs"; } >"build/$preset/build.log" 2>&1 || rc=$?
     echo "$rc" >"build/$preset/build.status"
 }

@@ -4,8 +4,12 @@
 #include "bench/benchmarks/registry.h"
 #include "bench/compare/compare.h"
 #include "bench/suite/report.h"
+#include "bench/system/busy.h"
+#include "bench/system/process.h"
+#include "numalloc/numalloc.h"
 
 #include <string.h>
+#include <unistd.h>
 
 typedef enum output { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_TSV } output_t;
 
@@ -21,8 +25,10 @@ static void main_help(void) {
          "  numalloc-bench BENCHMARK --help         its knobs\n"
          "  numalloc-bench compare [options]        run all under several allocators\n"
          "  numalloc-bench compare BENCHMARK [...]  run one under several allocators\n"
-         "  numalloc-bench replay FILE.nprof        play back what a program did\n\n"
-         "It links no allocator: LD_PRELOAD=libnumalloc.so numalloc-bench churn\n\n"
+         "  numalloc-bench replay FILE.nprof        play back what a program did\n"
+         "  numalloc-bench cores [options]          on an emulated machine of many processors\n"
+         "  numalloc-bench --version                the version\n\n"
+         "It links no allocator: LD_PRELOAD=libnumalloc.so.0 numalloc-bench churn\n\n"
          "Benchmarks:");
     list_benchmarks(stdout);
 }
@@ -91,7 +97,11 @@ static int run_benchmark(const na_bench_t *bench, int argc, char **argv) {
         fflush(stdout);
     }
     na_memory_t before = na_memory_read();
+    na_busy_t others = na_busy_begin();
     bench->run(&knobs, &result);
+    char busy[160];
+    if (output != OUTPUT_TSV && na_busy_others(&others, busy, sizeof busy))
+        fprintf(stderr, "numalloc-bench: %s: %s\n", bench->name, busy);
     if (bench->memory) {
         na_memory_t after = na_memory_read();
         double mib = 1024.0 * 1024.0;
@@ -112,6 +122,14 @@ static int run_benchmark(const na_bench_t *bench, int argc, char **argv) {
     return 0;
 }
 
+/* The emulator is built in the source tree, which a build folder lies in. */
+static int run_cores(char **argv) {
+    char path[4096];
+    if (na_beside_program("../../bench/cores/cores.py", path, sizeof path)) execv(path, argv);
+    fputs("numalloc-bench: 'cores' runs in a build folder of the source tree\n", stderr);
+    return 1;
+}
+
 int main(int argc, char **argv) {
     /* A buffer of our own: that of stdio would come from the allocator under test. */
     static char buffer[16384];
@@ -122,16 +140,26 @@ int main(int argc, char **argv) {
         main_help();
         return 0;
     }
+    if (strcmp(command, "--version") == 0) {
+        printf("numalloc-bench %d.%d.%d\n", NUMALLOC_VERSION_MAJOR, NUMALLOC_VERSION_MINOR,
+               NUMALLOC_VERSION_PATCH);
+        return 0;
+    }
     if (strcmp(command, "list") == 0) {
         if (argc > 2) return bench_usage_error("", "'list' takes no arguments");
         list_benchmarks(stdout);
         return 0;
     }
+    if (strcmp(command, "cores") == 0) return run_cores(argv + 1);
     if (strcmp(command, "compare") == 0) return na_compare(argc - 2, argv + 2);
     const na_bench_t *bench = na_bench_find(command);
     if (bench == NULL) {
-        fprintf(stderr, "numalloc-bench: there is no benchmark '%s'; see numalloc-bench list\n",
-                command);
+        char error[256];
+        if (command[0] == '-')
+            snprintf(error, sizeof error, "unknown argument '%.64s'", command);
+        else
+            na_bench_none(command, error, sizeof error);
+        fprintf(stderr, "numalloc-bench: %s; see numalloc-bench list\n", error);
         return 2;
     }
     return run_benchmark(bench, argc - 2, argv + 2);

@@ -27,7 +27,13 @@ find_package(Threads REQUIRED)
 
 include_directories(${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 add_compile_definitions(_GNU_SOURCE)
+# Some build systems always define it (Meson). off_t is of 64 bits in any case, and the C library then
+# gives setrlimit, which is one of our entry points, another name.
+add_compile_options(-U_FILE_OFFSET_BITS)
 add_compile_options(-Wall -Wextra -Wconversion)
+if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
+    add_compile_options(-Wno-enum-float-conversion) # enumerations without a name are constants here
+endif()
 if(NUMALLOC_WERROR)
     add_compile_options(-Werror)
 endif()
@@ -44,7 +50,7 @@ if(NUMALLOC_PREFIX)
     add_compile_definitions(NA_PREFIXED=1)
 endif()
 if(NOT NUMALLOC_NUMA)
-    add_compile_definitions(NA_ONE_NODE=1) # alloc/machine/topology.h
+    add_compile_definitions(NA_ONE_NODE=1) # alloc/core/machine/topology.h
 endif()
 
 if(NUMALLOC_SANITIZE)

@@ -15,12 +15,20 @@ endif()
 install(TARGETS numalloc-run numalloc-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES
     ${PROJECT_SOURCE_DIR}/include/numalloc/numalloc.h
+    ${PROJECT_SOURCE_DIR}/include/numalloc/modes.h
+    ${PROJECT_SOURCE_DIR}/include/numalloc/deprecated.h
     ${PROJECT_SOURCE_DIR}/include/numalloc/heap.hpp
     ${PROJECT_SOURCE_DIR}/include/numalloc/instrument.h
     ${PROJECT_SOURCE_DIR}/include/numalloc/profile.h
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/numalloc)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
+    ${PROJECT_SOURCE_DIR}/profiler/ship/grafana.json
     DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# Where gdb looks when it meets the library.
+install(FILES ${PROJECT_SOURCE_DIR}/scripts/numalloc-gdb.py
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/gdb/auto-load${CMAKE_INSTALL_FULL_LIBDIR}
+    RENAME libnumalloc.so.${PROJECT_VERSION}-gdb.py)
 
 install(EXPORT numallocTargets NAMESPACE numalloc:: DESTINATION ${numalloc_cmake_dir})
 configure_package_config_file(
@@ -39,6 +47,10 @@ else()
         BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE up)
     set(numalloc_pc_prefix "\${pcfiledir}/${up}")
 endif()
+foreach(name IN ITEMS libdir includedir)
+    string(TOUPPER ${name} upper)
+    cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_${upper} BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE numalloc_pc_${name})
+endforeach()
 foreach(name IN ITEMS numalloc numalloc-static)
     configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
 endforeach()
@@ -56,10 +68,18 @@ install(FILES ${PROJECT_BINARY_DIR}/numalloc.pc ${PROJECT_BINARY_DIR}/numalloc-s
 if(NUMALLOC_DUMP)
     install(PROGRAMS ${PROJECT_SOURCE_DIR}/profiler/ship/numalloc-ship
         DESTINATION ${CMAKE_INSTALL_BINDIR})
-    configure_file(${PROJECT_SOURCE_DIR}/profiler/ship/numalloc-ship.service.in
-        ${PROJECT_BINARY_DIR}/numalloc-ship.service @ONLY)
-    install(FILES ${PROJECT_BINARY_DIR}/numalloc-ship.service
-        ${PROJECT_SOURCE_DIR}/profiler/ship/numalloc-ship.timer DESTINATION lib/systemd/system)
+    # The unit has the whole path of its program, which `--prefix` decides.
+    install(CODE "set(bindir \"${CMAKE_INSTALL_BINDIR}\")
+        set(service_in \"${PROJECT_SOURCE_DIR}/profiler/ship/numalloc-ship.service.in\")")
+    install(CODE [[
+        cmake_path(SET prefix "${CMAKE_INSTALL_PREFIX}")
+        cmake_path(ABSOLUTE_PATH prefix)
+        cmake_path(ABSOLUTE_PATH bindir BASE_DIRECTORY "${prefix}")
+        set(service "${CMAKE_INSTALL_PREFIX}/lib/systemd/system/numalloc-ship.service")
+        message(STATUS "Installing: $ENV{DESTDIR}${service}")
+        configure_file("${service_in}" "$ENV{DESTDIR}${service}" @ONLY)
+        list(APPEND CMAKE_INSTALL_MANIFEST_FILES "${service}")]])
+    install(FILES ${PROJECT_SOURCE_DIR}/profiler/ship/numalloc-ship.timer DESTINATION lib/systemd/system)
     install(FILES ${PROJECT_SOURCE_DIR}/docs/man/numalloc-ship.1
         DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
@@ -76,3 +96,19 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/completion/zsh/
     DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/completion/fish/
     DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+
+# The loader finds a new library in its own folders only after ldconfig.
+install(CODE "set(libdir \"${CMAKE_INSTALL_LIBDIR}\")")
+install(CODE [[
+    cmake_path(ABSOLUTE_PATH libdir BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}" NORMALIZE)
+    find_program(ldconfig ldconfig PATHS /sbin /usr/sbin)
+    if("$ENV{DESTDIR}" STREQUAL "" AND ldconfig)
+        execute_process(COMMAND ${ldconfig} -NXv OUTPUT_VARIABLE folders ERROR_QUIET)
+        string(FIND "\n${folders}" "\n${libdir}:" found)
+        if(found GREATER -1)
+            execute_process(COMMAND ${ldconfig} RESULT_VARIABLE failed)
+            if(failed)
+                message(WARNING "run ldconfig as root, or the loader does not find ${libdir}/libnumalloc.so.0")
+            endif()
+        endif()
+    endif()]])

@@ -2,12 +2,14 @@
 /* counters.c - the perf events behind a session.
  *
  * Two ways. Per thread: one event for each thread that exists at START; threads created later
- * inherit it from their creator (not forked children: inherit_thread). Only the process pays for
+ * inherit it from their creator (not forked children: inherit_thread; before Linux 5.13 these, too,
+ * and their samples are dropped). Only the process pays for
  * it. Or whole CPUs: one event for each online CPU, shared by all sessions with the same
  * configuration, which are told apart in the handler. Linux 6.1 can count ibs_op only this way;
  * every other process pays with interrupts that are thrown away.
  *
- * Kernel counters pass none of perf's permission checks: the device's do. perf arbitrates the
+ * Counters are made with the kernel's credentials: perf, which would refuse those of whole CPUs to
+ * users by perf_event_paranoid, has no say in who may; the device has. perf arbitrates the
  * hardware: other users of ibs_op get their share by rotation, and what is lost shows in `enabled`
  * and `running`.
  *
@@ -17,6 +19,7 @@
  */
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
+#include <linux/cred.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -38,12 +41,16 @@ u32 na_counters_held(void) {
     return (u32)atomic_read(&na_events);
 }
 
+static const struct cred *na_kernel_cred;
+
 /* NULL task: the CPU. The event counts when this returns, before anything else is known of it:
  * threads inherit an event as it is, so it may not be made disabled and enabled later. */
 static struct perf_event *na_event_make(struct perf_event_attr *attr, int cpu,
                                         struct task_struct *task, struct na_feed *feed) {
+    const struct cred *own = override_creds(na_kernel_cred);
     struct perf_event *event = perf_event_create_kernel_counter(attr, cpu, task, na_overflow, feed);
 
+    revert_creds(own);
     if (!IS_ERR(event)) atomic_inc(&na_events);
     return event;
 }
@@ -62,7 +69,7 @@ static bool na_event_is_ibs(const struct perf_event *event) {
 }
 
 static int na_attr_ibs(struct na_ibs_start *start, struct perf_event_attr *attr) {
-    const u64 known = IBS_OP_CNT_CTL | IBS_OP_L3MISSONLY;
+    const u64 known = IBS_OP_CNT_CTL | BIT_ULL(16); /* L3 misses only: Linux 6.1 has a name */
 
     if ((start->config & ~known) || (start->config1 & ~0xfffULL)) return -EINVAL;
     if (start->type < PERF_TYPE_MAX) return -EINVAL;
@@ -71,8 +78,11 @@ static int na_attr_ibs(struct na_ibs_start *start, struct perf_event_attr *attr)
     attr->type = start->type;
     attr->config = start->config;
     attr->config1 = start->config1;
-    attr->sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_ADDR | PERF_SAMPLE_PHYS_ADDR |
-                        PERF_SAMPLE_DATA_SRC | PERF_SAMPLE_WEIGHT_STRUCT;
+    attr->sample_type = PERF_SAMPLE_IP;
+#if NA_PERF_DECODES
+    attr->sample_type |=
+        PERF_SAMPLE_ADDR | PERF_SAMPLE_PHYS_ADDR | PERF_SAMPLE_DATA_SRC | PERF_SAMPLE_WEIGHT_STRUCT;
+#endif
     if (start->flags & NA_IBS_START_RAW) attr->sample_type |= PERF_SAMPLE_RAW;
     return 0;
 }
@@ -349,9 +359,8 @@ static void na_shared_leave(struct na_session *session) {
 /* ---- Sessions ---------------------------------------------------------------------------------
  */
 
-/* The session is published; it goes live here, before the first event, so that no sample of it is
- * missed. On error the caller halts it. */
-int na_counters_start(struct na_session *session, struct na_ibs_start *start) {
+/* The session goes live here, before the first event, so that no sample of it is missed. */
+static int na_counters_make(struct na_session *session, struct na_ibs_start *start) {
     bool whole = start->flags & NA_IBS_START_WHOLE_CPU;
     struct perf_event_attr attr;
     int error;
@@ -368,8 +377,38 @@ int na_counters_start(struct na_session *session, struct na_ibs_start *start) {
     smp_store_release(&session->live, true);
     if (whole) return na_shared_join(session, start, &attr);
     attr.inherit = 1;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)
     attr.inherit_thread = 1;
+#endif
     return na_threads_attach(session, &attr);
+}
+
+/* The session is published. On error the caller halts it. */
+int na_counters_start(struct na_session *session, struct na_ibs_start *start) {
+    int error = na_counters_make(session, start);
+    const char *why = "perf refuses this counter";
+
+    switch (error) {
+    case 0:
+        return 0;
+    case -EBUSY:
+        why = "other processes sample whole CPUs in another way, or the counter is taken";
+        break;
+    case -ENOSPC:
+        why = "all watchpoints of the processor, or all its counters, are taken";
+        break;
+    case -EACCES:
+    case -EPERM:
+        why = "perf refuses this counter, even to the kernel: a security module";
+        break;
+    case -EINVAL:
+        why = "perf does not know such a counter here, or the call's words are wrong";
+        break;
+    case -ENOMEM:
+        why = "no memory for the counters";
+        break;
+    }
+    return na_refuse(session, error, why);
 }
 
 void na_counters_stop(struct na_session *session) {
@@ -404,12 +443,18 @@ int na_counters_init(void) {
 
     mutex_init(&na_shared.lock);
     INIT_WORK(&na_shared.work, na_shared_work);
+    na_kernel_cred = prepare_kernel_cred(&init_task);
+    if (!na_kernel_cred) return -ENOMEM;
     na_shared.event = kvcalloc(nr_cpu_ids, sizeof(*na_shared.event), GFP_KERNEL);
-    if (!na_shared.event) return -ENOMEM;
+    if (!na_shared.event) {
+        put_cred(na_kernel_cred);
+        return -ENOMEM;
+    }
     state = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "numalloc_ibs:online", na_cpu_online,
                               na_cpu_offline);
     if (state < 0) {
         kvfree(na_shared.event);
+        put_cred(na_kernel_cred);
         return state;
     }
     na_shared.hotplug = state;
@@ -421,4 +466,5 @@ void na_counters_exit(void) {
     cpuhp_remove_state_nocalls((enum cpuhp_state)na_shared.hotplug);
     cancel_work_sync(&na_shared.work);
     kvfree(na_shared.event);
+    put_cred(na_kernel_cred);
 }

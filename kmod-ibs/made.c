@@ -45,7 +45,9 @@ static void na_made_raw(struct na_made *made) {
     made->raw.frag.data = &made->block;
     made->raw.frag.size = (u32)(sizeof(u32) + regs * sizeof(u64));
     made->data.raw = &made->raw;
+#if NA_PERF_DECODES
     made->data.sample_flags |= PERF_SAMPLE_RAW;
+#endif
 }
 
 /* ---- sim --------------------------------------------------------------------------------------
@@ -141,6 +143,7 @@ static int na_sim_nmi_handler(unsigned int type, struct pt_regs *regs) {
 
 static void na_inject_decoded(const struct na_ibs_inject *in, struct perf_sample_data *data) {
     perf_sample_data_init(data, 0, 0);
+#if NA_PERF_DECODES
     data->sample_flags |= in->sample_flags;
     data->data_src.val = in->data_src;
     data->addr = in->addr;
@@ -148,11 +151,16 @@ static void na_inject_decoded(const struct na_ibs_inject *in, struct perf_sample
     data->weight.full = 0;
     data->weight.var1_dw = in->weight;
     data->weight.var2_w = (u16)in->retire;
+#endif
 }
 
 /* The caller may not choose flags whose fields are pointers. */
+#if NA_PERF_DECODES
 #define NA_INJECT_FLAGS                                                                            \
     (PERF_SAMPLE_ADDR | PERF_SAMPLE_PHYS_ADDR | PERF_SAMPLE_DATA_SRC | PERF_SAMPLE_WEIGHT_STRUCT)
+#else
+#define NA_INJECT_FLAGS 0
+#endif
 
 /* Under the session's lock, which keeps it running. The blocks go through the handler as perf would
  * call it. The time stamps around it are counts of instructions where the machine is emulated that
@@ -173,6 +181,7 @@ int na_inject(struct na_session *session, struct na_ibs_inject *in) {
     u32 i;
 
     if (in->form > NA_IBS_INJECT_FOREIGN || in->repeat == 0 || in->repeat > 65536 ||
+        (in->form == NA_IBS_INJECT_DECODED && !NA_PERF_DECODES) ||
         (in->sample_flags & ~(u64)NA_INJECT_FLAGS))
         return -EINVAL;
     in->ticks_min = U64_MAX;

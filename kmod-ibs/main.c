@@ -35,6 +35,16 @@ static uint max_sessions = 256;
 module_param(max_sessions, uint, 0444);
 MODULE_PARM_DESC(max_sessions, "processes that may have the device open at a time");
 
+static uint max_user_sessions = 64;
+module_param(max_user_sessions, uint, 0444);
+MODULE_PARM_DESC(max_user_sessions, "of these, of one user without CAP_SYS_RESOURCE");
+
+static uint mlock_kb = 516;
+module_param(mlock_kb, uint, 0444);
+MODULE_PARM_DESC(mlock_kb,
+                 "KiB of rings that a user may have for each CPU beyond RLIMIT_MEMLOCK's, "
+                 "like kernel.perf_event_mlock_kb");
+
 static bool test_sources;
 module_param(test_sources, bool, 0444);
 MODULE_PARM_DESC(test_sources, "allow made-up samples (sim, inject) to CAP_SYS_ADMIN");
@@ -45,6 +55,14 @@ bool na_test_sources(void) {
 
 u32 na_max_sessions(void) {
     return max_sessions;
+}
+
+u32 na_max_user_sessions(void) {
+    return max_user_sessions;
+}
+
+unsigned long na_user_pages(void) {
+    return mlock_kb >> (PAGE_SHIFT - 10);
 }
 
 static struct na_ibs_cpu na_cpu;
@@ -85,12 +103,17 @@ static int na_mmap(struct file *file, struct vm_area_struct *vma) {
     struct na_ring **ring = smp_load_acquire(&session->ring);
     const unsigned long shift = 32 - PAGE_SHIFT;
     unsigned long cpu = vma->vm_pgoff >> shift;
+    struct na_ring *of;
 
-    if (vma->vm_mm != session->mm) return -EPERM;
+    if (vma->vm_mm != session->mm)
+        return na_refuse(session, -EPERM, "another process opened the device");
     if (!ring || READ_ONCE(session->ended)) return -ENXIO;
     if ((vma->vm_pgoff & ((1UL << shift) - 1)) || cpu >= nr_cpu_ids || !cpu_possible((int)cpu))
         return -EINVAL;
-    return na_ring_map(ring[cpu], vma);
+    if (vma->vm_end - vma->vm_start != NA_IBS_RING_SIZE(session->records)) return -EINVAL;
+    if (!(vma->vm_flags & VM_SHARED) || (vma->vm_flags & VM_EXEC)) return -EINVAL;
+    of = na_ring_of(session, (int)cpu);
+    return IS_ERR(of) ? PTR_ERR(of) : na_ring_map(of, vma);
 }
 
 static __poll_t na_poll(struct file *file, poll_table *table) {
@@ -101,12 +124,13 @@ static __poll_t na_poll(struct file *file, poll_table *table) {
     poll_wait(file, &session->wait, table);
     if (READ_ONCE(session->ended)) return EPOLLHUP | EPOLLIN | EPOLLRDNORM;
     if (!ring) return EPOLLERR;
-    for_each_possible_cpu(cpu) if (na_ring_ready(ring[cpu])) return EPOLLIN | EPOLLRDNORM;
+    for_each_possible_cpu(cpu) if (na_ring_ready(READ_ONCE(ring[cpu]))) return EPOLLIN |
+        EPOLLRDNORM;
     return 0;
 }
 
-static long na_info(void __user *user) {
-    const char *why = na_ibs_refused();
+static long na_info(struct na_session *session, void __user *user) {
+    const char *why = na_ibs_refused(), *refused = READ_ONCE(session->why);
     struct na_ibs_info info;
 
     if (copy_from_user(&info.size, user, sizeof(info.size))) return -EFAULT;
@@ -124,9 +148,11 @@ static long na_info(void __user *user) {
     info.model = na_cpu.model;
     info.ibs_per_task = NA_IBS_PER_TASK;
     info.tick_ns = TICK_NSEC;
+    info.online = num_online_cpus();
     info.sessions = na_sessions();
     info.events = na_counters_held();
     if (why) strscpy(info.why, why, sizeof(info.why));
+    if (refused) strscpy(info.refused, refused, sizeof(info.refused));
     return copy_to_user(user, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
@@ -185,8 +211,10 @@ static long na_ioctl(struct file *file, unsigned int command, unsigned long argu
     struct na_session *session = file->private_data;
     void __user *user = (void __user *)argument;
 
-    if (command == NA_IBS_INFO) return na_info(user);
-    if (current->mm != session->mm) return -EPERM;
+    if (command == NA_IBS_INFO) return na_info(session, user);
+    if (current->mm != session->mm)
+        return na_refuse(session, -EPERM, "another process opened the device");
+    session->why = NULL;
     switch (command) {
     case NA_IBS_SETUP:
         return na_setup(session, user);
@@ -271,3 +299,4 @@ MODULE_DEVICE_TABLE(x86cpu, na_cpus);
 MODULE_DESCRIPTION("Memory access samples for numalloc: a client of perf's ibs_op");
 MODULE_AUTHOR("The numalloc authors");
 MODULE_LICENSE("Dual MIT/GPL");
+MODULE_VERSION("0.1.0"); /* DKMS takes a module for newer by it */

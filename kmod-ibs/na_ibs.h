@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /* na_ibs.h - the structures inside numalloc_ibs, and who may touch them when.
  *
- *   file descriptor -> session -> one ring for each possible CPU
+ *   file descriptor -> session -> a ring for each CPU that the process mapped one of
  *   perf event (of a thread, or of a CPU) -> na_overflow -> session -> ring of this CPU
  *
  * Contexts. na_overflow runs in whatever context the counter interrupts: process context with
@@ -10,18 +10,22 @@
  * before the session goes live and does not change until a grace period after it stopped.
  *
  * Locks: na_session.lock, then the lock of the shared counters (counters.c), then perf's own. None
- * of them is taken with mmap_lock held, and nothing is copied from or to the user under them. */
-#ifndef NA_IBS_INTERNAL_H
-#define NA_IBS_INTERNAL_H
+ * of them is taken with mmap_lock held, and nothing is copied from or to the user under them. Rings
+ * are made with mmap_lock held; na_session.rings_lock, the innermost, guards that. */
+#ifndef NUMALLOC_KMOD_IBS_NA_IBS_H
+#define NUMALLOC_KMOD_IBS_NA_IBS_H
 
 #include <asm/local64.h>
 #include <linux/atomic.h>
+#include <linux/cred.h>
 #include <linux/irq_work.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/mm_types.h>
 #include <linux/mutex.h>
 #include <linux/perf_event.h>
+#include <linux/sched/user.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/version.h>
 #include <linux/wait.h>
@@ -33,9 +37,12 @@
 #if !defined(CONFIG_X86_64)
 #error "numalloc_ibs is for x86-64: IBS is AMD's"
 #endif
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
-#error "numalloc_ibs needs Linux 6.1 or later: perf gives the data address of IBS from there on"
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 10, 0)
+#error "numalloc_ibs needs Linux 5.10 or later"
 #endif
+
+/* perf decodes a sample's registers since 6.1. Before, it gives the registers only. */
+#define NA_PERF_DECODES (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0))
 
 /* IBS counts per thread since 6.2. */
 #define NA_IBS_PER_TASK (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0))
@@ -64,6 +71,7 @@ struct na_ring {
     struct na_session *session;
     struct page **pages;
     u32 npages; /* header page and records */
+    bool charged;
 };
 
 struct na_session {
@@ -80,8 +88,16 @@ struct na_session {
     u32 ranges;
     struct na_ibs_range range[NA_IBS_MAX_RANGES];
     struct na_ibs_cpu cpu;
-    struct na_ring **ring;   /* [nr_cpu_ids], NULL before SETUP and for impossible CPUs */
+    struct na_ring **ring;   /* [nr_cpu_ids], NULL before SETUP; an entry: before it is mapped */
+    atomic64_t no_ring;      /* samples on CPUs without one */
     struct hlist_node by_mm; /* of sessions that are running */
+
+    u32 records, watermark; /* of a ring, before `ring` is set */
+    spinlock_t rings_lock;
+    enum na_ibs_state state;  /* as the rings say it, under rings_lock */
+    const struct cred *owner; /* whose user's locked memory the rings are */
+    struct list_head open;    /* all sessions, under the lock of session.c */
+    const char *why;          /* of the last refusal; a literal */
 
     /* Under lock. */
     struct mutex lock;
@@ -114,8 +130,9 @@ struct na_sample {
 };
 
 /* ---- ring.c ---- */
-struct na_ring **na_rings_make(struct na_session *session, u32 records, u32 watermark);
-void na_rings_free(struct na_ring **rings);
+/* The ring of a CPU, made now where there is none. Under mmap_lock, so one at a time. */
+struct na_ring *na_ring_of(struct na_session *session, int cpu);
+void na_rings_free(struct na_session *session);
 int na_ring_map(struct na_ring *ring, struct vm_area_struct *vma);
 void na_rings_say(struct na_session *session, enum na_ibs_state state);
 bool na_ring_ready(const struct na_ring *ring);
@@ -131,6 +148,8 @@ int na_session_inject(struct na_session *session, struct na_ibs_inject *block);
 int na_session_stats(struct na_session *session, struct na_ibs_stats *stats);
 void na_session_map(struct na_session *session);
 void na_session_unmap(struct na_session *session);
+/* Returns `error`, and keeps why for the user: a literal, one line without its end. */
+int na_refuse(struct na_session *session, int error, const char *why);
 /* The running session of an address space, or NULL. In an RCU read section; any context. */
 struct na_session *na_session_find(const struct mm_struct *mm);
 u32 na_sessions(void);
@@ -168,5 +187,8 @@ bool na_test_sources(void);
 const char *na_ibs_refused(void);
 const struct na_ibs_cpu *na_boot_cpu(void);
 u32 na_max_sessions(void);
+u32 na_max_user_sessions(void);
+/* Pages of rings that a user may have locked for each CPU, whatever RLIMIT_MEMLOCK says. */
+unsigned long na_user_pages(void);
 
 #endif

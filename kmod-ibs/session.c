@@ -7,6 +7,7 @@
  * once, and leaves the counters to a work item. The file outlives the mappings, and its release
  * waits for that item. */
 #include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/hashtable.h>
 #include <linux/mm.h>
 #include <linux/pid_namespace.h>
@@ -21,10 +22,17 @@
 
 static DEFINE_HASHTABLE(na_by_mm, NA_HASH_BITS); /* running sessions; written under na_hash_lock */
 static DEFINE_SPINLOCK(na_hash_lock);
-static atomic_t na_open = ATOMIC_INIT(0);
+static DEFINE_MUTEX(na_open_lock);
+static LIST_HEAD(na_open); /* all sessions */
+static u32 na_open_count;
 
 u32 na_sessions(void) {
-    return (u32)atomic_read(&na_open);
+    return READ_ONCE(na_open_count);
+}
+
+int na_refuse(struct na_session *session, int error, const char *why) {
+    WRITE_ONCE(session->why, why);
+    return error;
 }
 
 struct na_session *na_session_find(const struct mm_struct *mm) {
@@ -89,20 +97,42 @@ void na_session_unmap(struct na_session *session) {
     queue_work(system_unbound_wq, &session->end);
 }
 
+/* One more session, of this user. */
+static int na_session_list(struct na_session *session) {
+    const struct na_session *other;
+    u32 own = 0;
+    int error = 0;
+
+    mutex_lock(&na_open_lock);
+    list_for_each_entry(other, &na_open, open) own += other->owner->user == session->owner->user;
+    if (na_open_count >= na_max_sessions()) {
+        error = -EUSERS;
+    } else if (own >= na_max_user_sessions() && !capable(CAP_SYS_RESOURCE)) {
+        error = -EDQUOT;
+    } else {
+        list_add(&session->open, &na_open);
+        na_open_count++;
+    }
+    mutex_unlock(&na_open_lock);
+    return error;
+}
+
 int na_session_open(struct na_session **out) {
     struct na_session *session;
+    int error;
 
     if (!current->mm) return -EINVAL;
-    if ((u32)atomic_inc_return(&na_open) > na_max_sessions()) {
-        atomic_dec(&na_open);
-        return -EUSERS;
-    }
     session = kzalloc(sizeof(*session), GFP_KERNEL_ACCOUNT);
-    if (!session) {
-        atomic_dec(&na_open);
-        return -ENOMEM;
+    if (!session) return -ENOMEM;
+    session->owner = get_current_cred();
+    error = na_session_list(session);
+    if (error) {
+        put_cred(session->owner);
+        kfree(session);
+        return error;
     }
     mutex_init(&session->lock);
+    spin_lock_init(&session->rings_lock);
     INIT_LIST_HEAD(&session->counters);
     INIT_WORK(&session->end, na_session_end);
     init_waitqueue_head(&session->wait);
@@ -119,12 +149,16 @@ void na_session_close(struct na_session *session) {
     mutex_lock(&session->lock);
     na_session_halt(session);
     mutex_unlock(&session->lock);
-    na_rings_free(session->ring);
+    na_rings_free(session);
+    mutex_lock(&na_open_lock);
+    list_del(&session->open);
+    na_open_count--;
+    mutex_unlock(&na_open_lock);
     put_pid_ns(session->pids);
     mmdrop(session->mm);
+    put_cred(session->owner);
     mutex_destroy(&session->lock);
     kfree(session);
-    atomic_dec(&na_open);
 }
 
 int na_session_setup(struct na_session *session, const struct na_ibs_setup *setup) {
@@ -139,18 +173,21 @@ int na_session_setup(struct na_session *session, const struct na_ibs_setup *setu
     if (session->ring) {
         error = -EBUSY;
     } else {
-        rings = na_rings_make(session, setup->records, setup->watermark);
-        if (IS_ERR(rings))
-            error = PTR_ERR(rings);
-        else
+        session->records = setup->records;
+        session->watermark = setup->watermark;
+        rings = kvcalloc(nr_cpu_ids, sizeof(*rings), GFP_KERNEL_ACCOUNT);
+        if (rings)
             smp_store_release(&session->ring, rings); /* mmap and poll look without the lock */
+        else
+            error = -ENOMEM;
     }
     mutex_unlock(&session->lock);
     return error;
 }
 
 /* The parts of a start that are the same for every source. */
-static int na_start_check(const struct na_ibs_start *start, const struct na_ibs_range *range) {
+static int na_start_check(struct na_session *session, const struct na_ibs_start *start,
+                          const struct na_ibs_range *range) {
     u64 end = 0;
     u32 i;
 
@@ -158,7 +195,8 @@ static int na_start_check(const struct na_ibs_start *start, const struct na_ibs_
     if (start->flags & ~(NA_IBS_START_WHOLE_CPU | NA_IBS_START_RAW | NA_IBS_START_NMI))
         return -EINVAL;
     /* It costs every other process something, and a watchpoint takes one of four from all. */
-    if ((start->flags & NA_IBS_START_WHOLE_CPU) && !perfmon_capable()) return -EPERM;
+    if ((start->flags & NA_IBS_START_WHOLE_CPU) && !perfmon_capable())
+        return na_refuse(session, -EPERM, "counters of whole CPUs, asked for, want CAP_PERFMON");
     if ((start->flags & NA_IBS_START_RAW) && start->source != NA_IBS_SOURCE_IBS) return -EINVAL;
     if ((start->flags & NA_IBS_START_NMI) && start->source != NA_IBS_SOURCE_SIM) return -EINVAL;
     if (start->clock > NA_IBS_CLOCK_TSC) return -EINVAL;
@@ -170,13 +208,19 @@ static int na_start_check(const struct na_ibs_start *start, const struct na_ibs_
     }
     switch (start->source) {
     case NA_IBS_SOURCE_IBS:
-        return na_ibs_refused() ? -EOPNOTSUPP : 0;
+        if (na_ibs_refused()) return na_refuse(session, -EOPNOTSUPP, na_ibs_refused());
+        if (!NA_PERF_DECODES && !(start->flags & NA_IBS_START_RAW))
+            return na_refuse(session, -EOPNOTSUPP, "this kernel gives IBS's registers only (RAW)");
+        return 0;
     case NA_IBS_SOURCE_SIM:
         if (start->ranges == 0) return -EINVAL; /* addresses are made up within them */
         fallthrough;
     case NA_IBS_SOURCE_INJECT:
-        if (!na_test_sources()) return -EOPNOTSUPP;
-        return capable(CAP_SYS_ADMIN) ? 0 : -EPERM;
+        if (!na_test_sources())
+            return na_refuse(session, -EOPNOTSUPP, "the module was not loaded with test_sources=1");
+        if (!capable(CAP_SYS_ADMIN))
+            return na_refuse(session, -EPERM, "made-up samples want CAP_SYS_ADMIN");
+        return 0;
     default:
         return 0;
     }
@@ -184,16 +228,16 @@ static int na_start_check(const struct na_ibs_start *start, const struct na_ibs_
 
 int na_session_start(struct na_session *session, struct na_ibs_start *start,
                      const struct na_ibs_range *range) {
-    int error = na_start_check(start, range);
+    int error = na_start_check(session, start, range);
 
     if (error) return error;
     mutex_lock(&session->lock);
     if (session->running) {
-        error = -EBUSY;
+        error = na_refuse(session, -EBUSY, "the session is running");
         goto out;
     }
     if (!session->ring || READ_ONCE(session->ended) || atomic_read(&session->maps) == 0) {
-        error = -ENXIO;
+        error = na_refuse(session, -ENXIO, "no ring is mapped");
         goto out;
     }
     session->source = (u8)start->source;
@@ -207,7 +251,10 @@ int na_session_start(struct na_session *session, struct na_ibs_start *start,
     session->enabled = session->counted = 0;
     memcpy(session->range, range, start->ranges * sizeof(*range));
     error = na_session_publish(session);
-    if (error) goto out;
+    if (error) {
+        na_refuse(session, error, "another session samples this process");
+        goto out;
+    }
     session->running = true;
     error = na_counters_start(session, start); /* sets the period in force, and goes live */
     if (error) {
@@ -247,9 +294,11 @@ int na_session_stats(struct na_session *session, struct na_ibs_stats *stats) {
         goto out;
     }
     for_each_possible_cpu(cpu) {
+        struct na_ring *ring = smp_load_acquire(&session->ring[cpu]);
+
         if (only >= 0 && cpu != only) continue;
-        for (i = 0; i < NA_IBS_COUNTERS; i++)
-            stats->counter[i] += (u64)local64_read(&session->ring[cpu]->counter[i]);
+        for (i = 0; ring && i < NA_IBS_COUNTERS; i++)
+            stats->counter[i] += (u64)local64_read(&ring->counter[i]);
         stats->foreign += na_foreign(cpu);
         stats->foreign_throttled += na_foreign_throttled(cpu);
     }
@@ -257,6 +306,7 @@ int na_session_stats(struct na_session *session, struct na_ibs_stats *stats) {
     if (only < 0) {
         stats->enabled = session->enabled;
         stats->running = session->counted;
+        stats->no_ring = (u64)atomic64_read(&session->no_ring);
         if (session->running) na_counters_times(session, &stats->enabled, &stats->running);
     }
 out:

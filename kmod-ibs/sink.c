@@ -85,6 +85,13 @@ static int na_node_of_address(struct mm_struct *mm, unsigned long address) {
 #endif
 }
 
+static __always_inline bool na_has_registers(const struct perf_sample_data *data) {
+#if NA_PERF_DECODES
+    if (!(data->sample_flags & PERF_SAMPLE_RAW)) return false;
+#endif
+    return data->raw != NULL;
+}
+
 /* What the source says of the access. */
 static __always_inline bool na_describe(const struct na_sample *sample,
                                         struct na_ibs_decoded *what) {
@@ -94,11 +101,12 @@ static __always_inline bool na_describe(const struct na_sample *sample,
 
     switch (sample->form) {
     case NA_FORM_RAW:
-        if (!(data->sample_flags & PERF_SAMPLE_RAW) || !data->raw ||
+        if (!na_has_registers(data) ||
             !na_ibs_parse(data->raw->frag.data, data->raw->frag.size, &cpu.caps, &regs))
             return false;
         na_ibs_decode(&cpu, &regs, what);
         break;
+#if NA_PERF_DECODES
     case NA_FORM_PERF:
         memset(what, 0, sizeof(*what));
         if (data->sample_flags & PERF_SAMPLE_DATA_SRC)
@@ -117,6 +125,7 @@ static __always_inline bool na_describe(const struct na_sample *sample,
             what->flags |= NA_IBS_F_LATENCY;
         }
         break;
+#endif
     default:
         memset(what, 0, sizeof(*what));
         what->is_access = 1;
@@ -138,12 +147,16 @@ static bool na_wanted(const struct na_session *session, u64 address) {
 
 void na_sink(struct na_session *session, const struct na_sample *sample) {
     int cpu = smp_processor_id();
-    struct na_ring *ring = session->ring[cpu];
+    struct na_ring *ring = smp_load_acquire(&session->ring[cpu]);
     struct na_ibs_record *record;
     struct na_ibs_decoded what;
     u64 used;
     int home = NA_IBS_NO_NODE;
 
+    if (unlikely(!ring)) {
+        atomic64_inc(&session->no_ring);
+        return;
+    }
     na_count(ring, NA_IBS_SAMPLED);
     if (!smp_load_acquire(&session->live)) {
         na_count(ring, NA_IBS_STOPPED);
@@ -246,7 +259,11 @@ void na_deliver(const struct na_feed *feed, const struct mm_struct *mm, bool thr
         if (throttled) this_cpu_inc(na_foreign_throttle_count);
         goto out;
     }
-    if (throttled) na_count(session->ring[smp_processor_id()], NA_IBS_THROTTLED);
+    if (unlikely(throttled)) {
+        struct na_ring *ring = smp_load_acquire(&session->ring[smp_processor_id()]);
+
+        if (ring) na_count(ring, NA_IBS_THROTTLED);
+    }
     if (feed->made) {
         sample = *feed->made;
     } else if (session->source == NA_IBS_SOURCE_SIM) {

@@ -26,61 +26,12 @@ while [[ $# -gt 0 ]]; do
     esac
     shift
 done
-say() { printf '== %s (%d s)\n' "$*" "$SECONDS"; }
-fail() {
-    echo "check-chroot.sh: FAILED: $*" >&2
-    exit 1
-}
-skip() {
-    echo "check-chroot.sh: skipped: $*"
-    exit 77
-}
-[[ $(id -u) -eq 0 ]] || skip "making a chroot needs root"
-command -v debootstrap >/dev/null || skip "debootstrap is missing; install the package debootstrap"
-unshare --mount true 2>/dev/null || skip "this system allows no mount namespace"
-
-work=$source/build/chroot
-mkdir -p "$work"
-root=$work/root
-# Mounts are made in a namespace of their own, so nothing is mounted when a command has ended.
-inside() { # COMMAND...: in the chroot, with a clean environment
-    unshare --mount --propagation private bash -c '
-        root=$1; shift
-        mount -t proc proc "$root/proc" && mount --bind /dev "$root/dev" || exit 125
-        exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-            chroot "$root" "$@"' bash "$root" "$@"
-}
-quietly() { # COMMAND...: its output only if it fails
-    "$@" >"$work/log" 2>&1 || {
-        tail -n 40 "$work/log" >&2
-        fail "$*"
-    }
-}
-fresh() {
-    rm -rf --one-file-system "$root"
-    mkdir "$root"
-    tar -xpf "$work/bookworm.tar" -C "$root"
-    cp /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
-    quietly inside apt-get update -q
-}
-install() { quietly inside apt-get install -y -q --no-install-recommends "$@"; }
-
-# The base system is kept for a week.
-if [[ -z $(find "$work" -name bookworm.tar -mtime -7) ]]; then
-    say "debootstrap"
-    mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' |
-        sed -n 's/^bookworm //p' | head -n 1)
-    [[ -n $mirror ]] || skip "apt on this machine has no mirror of Debian 12 (bookworm)"
-    rm -rf --one-file-system "$root"
-    quietly debootstrap --variant=minbase bookworm "$root" "$mirror"
-    rm -f "$root"/var/cache/apt/archives/*.deb
-    tar -cpf "$work/bookworm.tar.new" -C "$root" .
-    mv "$work/bookworm.tar.new" "$work/bookworm.tar"
-fi
+# shellcheck source=scripts/chroot.sh
+. "$source/scripts/chroot.sh"
 
 if [[ $build -eq 1 ]]; then
     say "build, with Build-Depends alone"
-    fresh
+    fresh bookworm
     install build-essential
     mkdir -p "$root/src/numalloc" "$root/a/longer/path"
     (cd "$source" && git ls-files -z --cached --others --exclude-standard |
@@ -108,7 +59,7 @@ version=$(basename "$(echo "$packages"/libnumalloc0_*.deb)" | sed 's/.*_\(.*\)_a
 [[ -e $packages/libnumalloc0_${version}_amd64.deb ]] || fail "no packages in $packages; run scripts/deb.sh"
 
 say "install"
-fresh
+fresh bookworm
 mkdir "$root/packages"
 cp "$packages"/*.deb "$root/packages/"
 # First what ours need, so that what is there before and after can be compared. Kernel headers are
@@ -164,7 +115,7 @@ state >"$work/after"
 diff "$work/before" "$work/after" || fail "that is left of the packages, or gone with them"
 
 say "the container's lines"
-fresh
+fresh bookworm
 while read -r word rest; do
     case $word in
     FROM) [[ $rest == debian:bookworm* ]] || fail "the Dockerfile is from $rest" ;;

@@ -25,7 +25,7 @@ echo "== build, lintian"
 rm -rf "$out"
 DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS-noopt noautodbgsym}" "$source/scripts/deb.sh" --out "$out" >"$scratch/list"
 version=$(sed -n 's/.*libnumalloc0_\(.*\)_amd64.deb/\1/p' "$scratch/list")
-packages='libnumalloc-dev libnumalloc-profile0 libnumalloc0 numalloc-dkms numalloc-tools'
+packages='libnumalloc-dev libnumalloc-profile0 libnumalloc0 numalloc-dkms numalloc-tools python3-numalloc'
 built=$(sed -n 's|.*/\([^_]*\)_.*|\1|p' "$scratch/list" | grep -v dbgsym | sort | tr '\n' ' ')
 [[ $built == "$packages " ]] || fail "built $built, not $packages"
 
@@ -41,6 +41,7 @@ cp -a "$user" "$tree"
 unpack libnumalloc-profile0 "$tree"
 unpack libnumalloc-dev "$tree"
 unpack numalloc-dkms "$kernel"
+unpack python3-numalloc "$user"
 
 echo "== ELF files"
 count=0
@@ -61,8 +62,10 @@ for program in "$user"/usr/bin/*; do
     "$program" --help >/dev/null || fail "$name --help"
 done
 [[ -x $user/usr/bin/numalloc-dump && -x $user/usr/bin/numalloc-bench && -x $user/usr/bin/numalloc-run ]] || fail "a tool is missing"
-[[ -s $user/lib/systemd/system/numalloc-ship.timer && -s $user/lib/systemd/system/numalloc-ship.service ]] || fail "numalloc-ship's units are missing"
-grep -q '^ExecStart=/usr/bin/numalloc-ship ' "$user/lib/systemd/system/numalloc-ship.service" || fail "the unit does not start numalloc-ship"
+units=$user/lib/systemd/system # Debian 12; in /usr/lib since
+[[ -d $units ]] || units=$user/usr/lib/systemd/system
+[[ -s $units/numalloc-ship.timer && -s $units/numalloc-ship.service ]] || fail "numalloc-ship's units are missing"
+grep -q '^ExecStart=/usr/bin/numalloc-ship ' "$units/numalloc-ship.service" || fail "the unit does not start numalloc-ship"
 "$user/usr/bin/numalloc-bench" compare --help | grep "numalloc *$(realpath "$lib")" ||
     fail "numalloc-bench does not find the library of its package"
 LD_PRELOAD=$lib NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=$scratch/ls.nprof ls / >/dev/null
@@ -71,6 +74,14 @@ LD_PRELOAD=$lib NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=$scratch/ls.nprof l
     >"$scratch/out" 2>"$scratch/err" || fail "numalloc-run --profile ls /: $(cat "$scratch/err")"
 ls / | cmp - "$scratch/out" || fail "numalloc-run changed what ls prints"
 grep -q nprof "$scratch/err" || fail "numalloc-run names no profile: $(cat "$scratch/err")"
+
+(cd "$scratch" && PYTHONPATH=$user/usr/lib/python3/dist-packages NUMALLOC_DUMP=$user/usr/bin/numalloc-dump \
+    env -u LD_PRELOAD "$user/usr/bin/numalloc-run" --python /usr/bin/python3 -c '
+import numalloc, importlib.metadata
+with numalloc.profile("part.nprof"): kept = bytearray(5000000)
+from numalloc import reading
+assert reading.Figures("part.nprof").peak >= 5000000
+assert importlib.metadata.version("numalloc")') || fail "the Python module"
 
 echo "== an install tree"
 "$source/scripts/check-install.sh" --prefix "$tree/usr" >"$scratch/install.log" 2>&1 || {

@@ -102,7 +102,7 @@ serve() { # NAME FILE DIRECTORY SIGNAL
     # shellcheck disable=SC2086 # the words of ExecStart
     env "${environment[@]}" $command >"$scratch/server.log" 2>&1 &
     server=$!
-    for ((i = 0; i < 100; i++)); do
+    for ((i = 0; i < 1500; i++)); do
         redis-cli -s "$scratch/run/app/app.sock" ping 2>/dev/null | grep PONG >/dev/null && break
         sleep 0.1
     done
@@ -110,12 +110,12 @@ serve() { # NAME FILE DIRECTORY SIGNAL
         'for i = 1, 20000 do redis.call("set", "key:" .. i, string.rep("x", 500)) end' 0 >/dev/null
     if [[ -n $signal ]]; then
         kill -s "$signal" "$server"
-        for ((i = 0; i < 100; i++)); do
+        for ((i = 0; i < 1500; i++)); do
             [[ -e $(echo "$directory"/*.nprof.1) ]] && break
             redis-cli -s "$scratch/run/app/app.sock" set key value >/dev/null
             sleep 0.1
         done
-        [[ $i -lt 100 ]] || fail "systemd: $signal copied no profile to $directory"
+        [[ $i -lt 1500 ]] || fail "systemd: $signal copied no profile to $directory"
     fi
     kill "$server"
     wait "$server" || fail "systemd: the server ended badly: $(tail -n 3 "$scratch/server.log")"
@@ -154,7 +154,7 @@ systemd() {
         fail "systemd: systemd-analyze does not read the drop-in"
 
     serve app "$source/docs/examples/systemd/app.service" app ''
-    serve redis-server "$source/docs/examples/systemd/numalloc.conf" numalloc/redis-server USR2
+    serve redis-server "$source/docs/examples/systemd/numalloc.conf" numalloc/redis-server URG
 }
 
 for name in "${names[@]}"; do

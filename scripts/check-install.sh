@@ -18,6 +18,8 @@ if [[ $# -eq 2 && $1 == --prefix && -d $2/include/numalloc ]]; then
 elif [[ $# -eq 1 && -f $1/CMakeCache.txt ]]; then
     # Moved after the install: nothing in the tree may depend on the prefix.
     cmake --install "$1" --prefix "$scratch/first" >"$scratch/install.log"
+    grep -rqx "ExecStart=$scratch/first/bin/numalloc-ship .*" "$scratch/first/lib/systemd" ||
+        { echo "the unit does not start $scratch/first/bin/numalloc-ship" >&2 && exit 1; }
     mv "$scratch/first" "$scratch/moved"
     prefix=$scratch/moved
 else
@@ -35,7 +37,7 @@ cat >"$scratch/user.c" <<'EOF'
 int main(void) {
     void *block = malloc(100000);
     numalloc_stats_t stats = {0};
-    numalloc_get_stats(&stats);
+    numalloc_read_stats(&stats, sizeof stats);
     int ours = block != NULL && stats.reserved > 0 && numalloc_node_of(block) >= 0;
     printf("numalloc %s %s\n", numalloc_version(), ours ? "serves malloc" : "does NOT serve malloc");
     free(block);
@@ -50,6 +52,20 @@ echo "== shared, by pkg-config"
 # shellcheck disable=SC2046 # flags are meant to be split
 cc user.c -o shared $(pkg-config --cflags --libs numalloc)
 LD_LIBRARY_PATH=$libdir ./shared
+
+# Neither calls malloc itself.
+printf '#include <string.h>\nint main(int n, char **v) { return n == 0 || strdup(v[0]) == 0; }\n' >strdup.c
+printf 'int *volatile p;\nint main() { p = new int[1000]; return 0; }\n' >new.cpp
+compilers=('cc strdup.c') links=('' '-Wl,--as-needed')
+! command -v mold >/dev/null || links+=(-fuse-ld=mold)
+! command -v g++ >/dev/null || compilers+=('g++ new.cpp')
+for compile in "${compilers[@]}"; do
+    for flags in "${links[@]}"; do
+        # shellcheck disable=SC2046,SC2086
+        $compile $flags -o indirect $(pkg-config --cflags --libs numalloc)
+        LD_LIBRARY_PATH=$libdir served ./indirect
+    done
+done
 
 echo "== static, by pkg-config"
 # shellcheck disable=SC2046
@@ -101,7 +117,7 @@ cc -std=gnu17 -Wall -Wextra -Werror -pthread "$source/docs/examples/records/reco
 
 echo "== CMake package"
 mkdir project
-cp user.c quiet.c library.c project/
+cp user.c quiet.c library.c strdup.c new.cpp project/
 cat >project/CMakeLists.txt <<'EOF'
 cmake_minimum_required(VERSION 3.25)
 project(user LANGUAGES C)
@@ -113,6 +129,21 @@ endforeach()
 add_library(library STATIC library.c)
 add_executable(quiet quiet.c)
 target_link_libraries(quiet PRIVATE numalloc::numalloc_static library)
+# As on systems whose linker has --as-needed as its default.
+add_link_options(-Wl,--as-needed)
+add_executable(by_strdup strdup.c)
+target_link_libraries(by_strdup PRIVATE numalloc::numalloc)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(NUMALLOC REQUIRED IMPORTED_TARGET numalloc)
+add_executable(by_pkgconfig strdup.c)
+target_link_libraries(by_pkgconfig PRIVATE PkgConfig::NUMALLOC)
+include(CheckLanguage)
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+    enable_language(CXX)
+    add_executable(by_new new.cpp)
+    target_link_libraries(by_new PRIVATE numalloc::numalloc)
+endif()
 EOF
 cmake -S project -B project/build -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >project.log
 cmake --build project/build >>project.log || {
@@ -121,7 +152,23 @@ cmake --build project/build >>project.log || {
 }
 project/build/with_numalloc
 project/build/with_numalloc_static
+served project/build/by_strdup
+served project/build/by_pkgconfig
+[[ ! -e project/build/by_new ]] || served project/build/by_new
 served project/build/quiet
+
+if command -v meson >/dev/null; then
+    echo "== CMake package, by Meson"
+    mkdir by_meson
+    cp user.c by_meson/
+    printf '%s\n' "project('user', 'c')" "executable('user', 'user.c'," \
+        "    dependencies: dependency('numalloc', method: 'cmake', modules: ['numalloc::numalloc']))" >by_meson/meson.build
+    { meson setup by_meson/build by_meson --cmake-prefix-path "$prefix" && ninja -C by_meson/build; } >meson.log || {
+        cat meson.log
+        exit 1
+    }
+    LD_LIBRARY_PATH=$libdir by_meson/build/user
+fi
 
 echo "== preloaded"
 printf '#include <stdlib.h>\nint main(void) { void *volatile p = malloc(1 << 20); return p == NULL; }\n' >with_malloc.c

@@ -46,10 +46,11 @@ if [[ $tls -gt 64 ]]; then
 fi
 
 # The loader reads 24 bytes of each, which are in the file's first 64 KiB, and writes to a page of each
-# process (docs/decisions/0048-relocations.md). Tables of pointers make them.
+# process (docs/decisions/start-up.md). Tables of pointers make them: zlib's a third, those of the
+# seam (alloc/core/path/seam.h) another.
 relative=$(readelf -rW "$lib" | grep -c '_RELATIVE')
-if [[ $relative -gt 60 ]]; then
-    fail "has $relative relative relocations; at most 60 leave room for code (readelf -rW tells where)"
+if [[ $relative -gt 120 ]]; then # gcc 12: 105; gcc 14: 114
+    fail "has $relative relative relocations; at most 120 leave room for code (readelf -rW tells where)"
 fi
 
 if [[ $failed -eq 0 ]]; then

@@ -5,20 +5,29 @@
     scripts/docs.py --check    exit status 1 and the difference where they are not as it would write
 
 Made: the tables of docs/options.md and the section ENVIRONMENT of docs/man/libnumalloc.3, from
-options.def; what docs/benchmarks.md and docs/man/numalloc-bench.1 say of each benchmark, from its
-file in bench/; the lists of views in docs/numalloc-dump.md and docs/man/numalloc-dump.1, from the
-rows in profiler/dump/; the options in docs/numalloc-run.md and docs/man/numalloc-run.1, from
-profiler/run/options.def; the table of attacks in docs/hardening.md, from docs/data/attacks.json. In a
-document such a part lies between two comments with its name, "made:
-NAME" and "end: NAME"; the rest is written by hand.
+options.def; what docs/man/numalloc-bench.1 says of each benchmark, from its file in bench/; the lists
+of views in docs/numalloc-dump.md and docs/man/numalloc-dump.1, from the rows in profiler/dump/; the
+options of numalloc-dump and numalloc-run in docs/numalloc-run.md and the man pages, from their
+options.def; its section FIGURES, from figures.def; the table of attacks in docs/hardening.md, from
+docs/data/attacks.json; that of docs/agreement.md, from docs/data/truth.json; that of
+docs/access-profiling.md, from docs/data/verdicts.json and verdicts-run.json; that of placement in
+docs/numa.md, from docs/data/placement.json; the measured tables of README.md,
+docs/benchmarks.md and docs/profiling.md, and docs/images/allocators.svg, from the other files of
+docs/data/ (tables.py). In a document such a part lies between two comments with its name, "made: NAME"
+and "end: NAME"; the rest is written by hand. Links must lead somewhere, and the searches of
+CONTRIBUTING.md find what they name.
 """
 import difflib
 import itertools
 import json
 import pathlib
 import re
+import shlex
+import subprocess
 import sys
 import textwrap
+
+import tables
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WIDTH = 100
@@ -181,7 +190,8 @@ MODES = ("SAMPLE", "SITES", "TRACE")
 
 
 def views(kind):
-    """Those of a kind (EXPORT, ACCESSES, None: neither) in the order of the table."""
+    """Questions, each with its views of a kind (EXPORT, ACCESSES, None: neither), in the order of the
+    table."""
     found = {}
     for path in sorted(ROOT.glob("profiler/dump/**/*.c")):
         for view in VIEW.finditer(path.read_text()):
@@ -193,46 +203,74 @@ def views(kind):
             flags = re.findall(r"NA_VIEW_(\w+)", fields.get("flags", ""))
             has["modes"] = {mode for mode in MODES
                             if re.search(rf"NA_IN_ALL|_{mode}\b", fields["modes"])}
-            has["facts"] = "FACTS" in flags
             has["kind"] = next((flag for flag in flags if flag in ("EXPORT", "ACCESSES")), None)
             found[view["row"]] = has
-    table = listed("profiler/dump/view_table.c", "NA_VIEWS", found)
-    return [view for view in table if view["kind"] == kind]
+    questions = []
+    for entry in listed("profiler/dump/view_table.c", "NA_VIEWS", found):
+        if isinstance(entry, str):
+            questions.append((entry, []))
+        elif entry["kind"] == kind:
+            questions[-1][1].append(entry)
+    return [question for question in questions if question[1]]
+
+
+def but_modes(view, quote=""):
+    """Which profiles a view cannot be of, in words; of errors it needs none."""
+    without = [mode.lower() for mode in MODES if mode not in view["modes"]]
+    return ("" if len(without) in (0, len(MODES)) else f" (mode {quote}trace{quote} only)"
+            if len(without) == 2 else f" (not in mode {quote}{without[0]}{quote})")
 
 
 def listed(path, macro, found):
-    """What was found in files, in the order of the rows X(NAME) of a macro."""
-    table = re.search(rf"#define {macro}\(X\)(.*?[^\\])\n", (ROOT / path).read_text(), re.S)
-    rows = re.findall(r"X\((\w+)\)", table[1]) if table else []
-    if sorted(rows) != sorted(found):
+    """What was found in files, in the order of the rows X(NAME) of a macro, and between them the text
+    of its rows Q("text")."""
+    table = re.search(rf"#define {macro}\([QX, ]*\)(.*?[^\\])\n", (ROOT / path).read_text(), re.S)
+    rows = re.findall(r'(?:X\((\w+)\)|Q\("([^"]*)"\))', table[1]) if table else []
+    names = [name for name, _ in rows if name]
+    if sorted(names) != sorted(found):
         raise Mistake(f"{path}: a row without its file, or a file without its row: "
-                      + ", ".join(sorted(set(rows) ^ set(found))))
-    return [found[row] for row in rows]
+                      + ", ".join(sorted(set(names) ^ set(found))))
+    return [found[name] if name else question for name, question in rows]
 
 
-# ---- Options of numalloc-run -----------------------------------------------------------------------
+# ---- Options of the tools --------------------------------------------------------------------------
 
-RUN_ROW = re.compile(r'^NA_RUN_(?:GROUP\("(?P<title>[^"]*)"\)|OPTION\(\w+, (?P<letter>0|\'.\'), '
-                     r'"(?P<name>[^"]*)", "(?P<argument>[^"]*)",\s*(?P<meaning>(?:"[^"]*"\s*)+)\))$',
-                     re.M)
+TOOL_ROW = (r'^{macro}_(?:GROUP\("(?P<title>[^"]*)"\)|OPTION\({before}"(?P<argument>[^"]*)",\s*'
+            r'(?P<meaning>(?:"(?:[^"\\]|\\.)*"\s*)+)\))$')
+DUMP_OPTION = r'"(?P<name>[^"]*)", [^"]*?, '
+RUN_OPTION = r'\w+, (?P<letter>0|\'.\'), "(?P<name>[^"]*)", '
 
 
-def run_options():
-    """Groups: (title, options); an option is (letter, name, argument, meaning)."""
+def tool_options(path, macro, before):
+    """Groups: (title, options); an option is a row's match and its meaning. Those without a meaning are
+    for completion only."""
     groups, rows = [], 0
-    text = (ROOT / "profiler/run/options.def").read_text()
-    for row in RUN_ROW.finditer(text):
+    text = (ROOT / path).read_text()
+    for row in re.finditer(TOOL_ROW.format(macro=macro, before=before), text, re.M):
         rows += 1
         if row["title"]:
             groups.append((row["title"], []))
             continue
         meaning = literal(row["meaning"])
         if meaning.endswith("."):
-            raise Mistake(f"options.def: --{row['name']}: no full stop at its end")
-        groups[-1][1].append((row["letter"].strip("'0"), row["name"], row["argument"], meaning))
-    if rows != len(re.findall(r"^NA_RUN_", text, re.M)):
-        raise Mistake("profiler/run/options.def: a row is not understood")
+            raise Mistake(f"{path}: --{row['name']}: no full stop at its end")
+        if meaning:
+            groups[-1][1].append((row, meaning))
+    if rows != len(re.findall(rf"^{macro}_", text, re.M)):
+        raise Mistake(f"{path}: a row is not understood")
     return groups
+
+
+def dump_options():
+    """An option is (name, argument, meaning)."""
+    return [(title, [(row["name"], row["argument"], meaning) for row, meaning in rows]) for title, rows
+            in tool_options("profiler/dump/ui/options.def", "NA_DUMP", DUMP_OPTION)]
+
+
+def run_options():
+    """An option is (letter, name, argument, meaning)."""
+    return [(title, [(row["letter"].strip("'0"), row["name"], row["argument"], meaning) for row, meaning in rows])
+            for title, rows in tool_options("profiler/run/options.def", "NA_RUN", RUN_OPTION)]
 
 
 # ---- Markdown ------------------------------------------------------------------------------------
@@ -270,24 +308,16 @@ def options_markdown():
     return lines[:-1]
 
 
-def benchmarks_markdown():
-    lines = []
-    for bench in benchmarks():
-        first, *others = bench["more"]
-        lines += [wrapped(f"**{bench['name']}.** {first}"), ""]
-        for part in others:
-            lines += [wrapped(part), ""]
-    return lines[:-1]
-
-
 def views_markdown(kind):
-    lines = ["| view | shows | sample | sites | trace |", "|---|---|---|---|---|"]
-    for view in views(kind):
-        name = view["name"] if view["words"] == "FILE" else f"{view['name']} {view['words']}"
-        cells = ["-" if mode not in view["modes"] else
-                 "estimates" if mode == "SAMPLE" and not view["facts"] else "yes" for mode in MODES]
-        lines.append(f"| `{name}` | {view['help']} | {' | '.join(cells)} |")
-    return lines
+    lines = []
+    for question, rows in views(kind):
+        lines += [f"**{question}**", ""] if kind is None else []
+        lines += ["| view | shows |", "|---|---|"]
+        for view in rows:
+            name = view["name"] if view["words"] == "FILE" else f"{view['name']} {view['words']}"
+            lines.append(f"| `{name}` | {view['help']}{but_modes(view, '`')} |")
+        lines.append("")
+    return lines[:-1]
 
 
 def run_markdown():
@@ -299,6 +329,10 @@ def run_markdown():
             lines.append(f"| {short}`--{name}{argument}` | {meaning} |")
         lines.append("")
     return lines[:-1]
+
+
+FIGURE = re.compile(r"^NA_(?:(?P<group>NODE_|CLASS_)?FIGURE\((?P<name>\w+), (?P<kind>\w+), (?P<unit>\w+)|"
+                    r"SETTING\((?P<setting>\w+), \w+),\s*(?P<meaning>(?:\"[^\"]*\"\s*)+)", re.M)
 
 
 def attacks_markdown():
@@ -313,6 +347,81 @@ def attacks_markdown():
             cells.append(f"**{worked}**, {stopped}" if worked else f"0, {stopped}")
         lines.append(f"| {attack} | {' | '.join(cells)} |")
     return lines
+
+
+def truth_markdown():
+    """Of each group of cells of tests/truth: how many, and how many functions are right in them."""
+    data = json.loads((ROOT / "docs/data/truth.json").read_text())
+    groups, oracles = {}, {}
+    for cell in data["cells"]:
+        if "of" in cell:
+            row = groups.setdefault(cell["group"], {"cells": 0, "right": 0, "said": 0, "wrong": 0})
+            row["cells"] += 1
+            for kind in ("right", "said", "wrong"):
+                row[kind] += cell[kind]
+            for oracle, it in cell.get("oracles", {}).items():
+                known = oracles.setdefault(cell["group"], {}).setdefault(oracle, [0, 0, 0])
+                known[0] += it["right"]
+                known[1] += it["of"]
+                known[2] += len(it["better"])
+    names = sorted({oracle for it in oracles.values() for oracle in it})
+    lines = ["| programs | cells | right | said | wrong |" + "".join(f" {name} |" for name in names),
+             "|---|---|---|---|---|" + "---|" * len(names)]
+    for group, row in groups.items():
+        asked = [oracles.get(group, {}).get(name) for name in names]
+        lines.append(f"| {group} | {row['cells']} | {row['right']:,} | {row['said']:,} | {row['wrong']:,} |"
+                     + "".join(f" {it[0]:,} of {it[1]:,}; better: {it[2]} |" if it else " - |" for it in asked))
+    return [*lines, "", f"({data['date']}, commit {data['commit']}.)"]
+
+
+def verdicts_markdown():
+    """Of each truth of the drawn records: how many verdicts are right, undecided and wrong, by source."""
+    sources = json.loads((ROOT / "docs/data/verdicts.json").read_text())
+    lines = ["| truth | " + " | ".join(f"`{s['source']}`" for s in sources) + " |", "|---|" + "---|" * len(sources)]
+    for truth in sources[0]["matrix"]:
+        cells = []
+        for source in sources:
+            row = {said: sum(counts) for said, counts in source["matrix"][truth].items()}
+            right, undecided = row.get(truth, 0), row.get("undecidable", 0)
+            cells.append(f"{right}/{undecided}/{sum(row.values()) - right - undecided}")
+        lines.append(f"| `{truth}` | {' | '.join(cells)} |")
+    return lines
+
+
+def runs_markdown():
+    """The confusion matrix of drawn programs that ran: what was said of each truth, and how surely."""
+    data = json.loads((ROOT / "docs/data/verdicts-run.json").read_text())
+    lines = [f"{data['programs']} programs, {data['seconds']} s each, {data['nodes']} node"
+             f"{'s' if data['nodes'] > 1 else ''}, `{data['source']}`; {data['wrong']} wrong, "
+             f"{data['wrong_high']} of them at \"high\":", "", "| truth | said |", "|---|---|"]
+    lines += [f"| `{truth}` | " + ", ".join(f"{said}: {count}" for said, count in row.items()) + " |"
+              for truth, row in data["matrix"].items()]
+    return lines
+
+
+def placement_markdown():
+    """Accesses to other nodes under each way to place memory, on two and on four nodes: the mean of the sizes."""
+    machines = json.loads((ROOT / "docs/data/placement.json").read_text())["machines"]
+    modes = {"glibc": "glibc", "bound": "`preferred`", "unbound": "`unbound`"}
+    kinds = {"own": "own data", "handed": "allocated, first written by its user", "filled": "filled, each its own",
+             "touched": "one block allocated, each writes its part first", "parts": "one block filled, each its part",
+             "pool": "filled, neighbours of different users", "moved": "own data, then the thread moves",
+             "crowd": "own data, two threads a processor", "reused": "own data, where another's lay before",
+             "reused-brief": "short-lived, where another's lay before", "brief": "own data, short-lived", "acceptor": "filled, short-lived",
+             "kaminski": "Kaminski's benchmark", "kaminski-moved": "Kaminski's, threads move half way"}
+
+    def cell(mode, kind):
+        means = []
+        for figures in machines.values():
+            values = [v for name, v in figures.items() if name.split(".")[:2] == [mode, kind] and v is not None]
+            means.append(f"{sum(values) / len(values):.0f}" if values else "-")
+        return " / ".join(means)
+
+    rows = {text: [cell(mode, kind) for mode in modes] for kind, text in kinds.items()}
+    good = [text for text, cells in rows.items() if set("".join(cells)) <= set("0/ ")]
+    return ["| | " + " | ".join(modes.values()) + " |", "|---|" + "---|" * len(modes),
+            *(f"| {text} | " + " | ".join(cells) + " |" for text, cells in rows.items() if text not in good),
+            "", f"All are 0: {'; '.join(good)}."]
 
 
 # ---- The manual ----------------------------------------------------------------------------------
@@ -331,6 +440,19 @@ def sentences(text):
 
 def capital(text):
     return text[:1].upper() + text[1:]
+
+
+def figures_mdoc():
+    lines = [".Bl -tag -width Ds"]
+    for row in FIGURE.finditer((ROOT / "alloc/api/figures.def").read_text()):
+        if row["setting"]:
+            name, what = f"option.{row['setting']}", "may be set"
+        else:
+            group = {None: "", "NODE_": "node.N.", "CLASS_": "class.SIZE."}[row["group"]]
+            name = group + row["name"]
+            what = ("bytes" if row["unit"] == "BYTES" else "number") + (", counter" if row["kind"] == "COUNTER" else "")
+        lines += [f".It Li {name} ({what})", roff(f"{capital(literal(row['meaning']))}.")]
+    return [*lines, ".El"]
 
 
 def options_mdoc():
@@ -364,14 +486,24 @@ def benchmarks_mdoc():
 
 def views_mdoc(kind):
     lines = []
-    for view in views(kind):
+    for view in (view for _, rows in views(kind) for view in rows):
         words = view["words"].lower()
         argument = "" if words == "file" else " Ar" if words == "file..." else f" Ar {words}"
-        without = [mode.lower() for mode in MODES if mode not in view["modes"]]
-        modes = ("" if not without else " (mode trace only)" if len(without) == 2 else
-                 f" (not in mode {without[0]})")
-        lines += [f".It Cm {view['name']}{argument}", roff(f"{capital(view['help'])}{modes}."),
+        lines += [f".It Cm {view['name']}{argument}", roff(f"{capital(view['help'])}{but_modes(view)}."),
                   *(roff(line) for line in sentences(view["more"]))]
+    return lines
+
+
+def dump_mdoc():
+    lines = []
+    for title, rows in dump_options():
+        lines += [f".Ss {title}", ".Bl -tag -width Ds"]
+        for name, argument, meaning in rows:
+            given = (" Cm " + argument.replace("|", " | ")) if "|" in argument else \
+                f" Ar {argument.lower()}" if argument else ""
+            lines.append(f".It Fl Fl {name}{given}")
+            lines += [roff(line) for line in sentences(f"{capital(meaning)}.")]
+        lines.append(".El")
     return lines
 
 
@@ -395,8 +527,16 @@ def run_mdoc():
 
 MADE = [  # file, name of the part, what makes it
     ("docs/options.md", "options", options_markdown),
+    ("docs/man/libnumalloc.3", "figures", figures_mdoc),
     ("docs/man/libnumalloc.3", "options", options_mdoc),
-    ("docs/benchmarks.md", "benchmarks", benchmarks_markdown),
+    ("README.md", "programs", lambda: tables.means("programs")),
+    ("README.md", "replays", lambda: tables.means("replays")),
+    ("README.md", "suite", lambda: tables.means("suite")),
+    ("docs/benchmarks.md", "losses in programs", lambda: tables.losses("programs")),
+    ("docs/benchmarks.md", "losses in replays", lambda: tables.losses("replays")),
+    ("docs/benchmarks.md", "losses in the suite", lambda: tables.losses("suite")),
+    ("docs/profiling.md", "recording", tables.recording),
+    ("docs/cores.md", "cores", tables.cores),
     ("docs/man/numalloc-bench.1", "benchmarks", benchmarks_mdoc),
     ("docs/numalloc-run.md", "options", run_markdown),
     ("docs/man/numalloc-run.1", "options", run_mdoc),
@@ -405,7 +545,12 @@ MADE = [  # file, name of the part, what makes it
     ("docs/man/numalloc-dump.1", "views", lambda: views_mdoc(None)),
     ("docs/man/numalloc-dump.1", "views of accesses", lambda: views_mdoc("ACCESSES")),
     ("docs/hardening.md", "attacks", attacks_markdown),
+    ("docs/agreement.md", "truth", truth_markdown),
+    ("docs/access-profiling.md", "verdicts", verdicts_markdown),
+    ("docs/access-profiling.md", "runs", runs_markdown),
+    ("docs/numa.md", "placement", placement_markdown),
     ("docs/man/numalloc-dump.1", "exports", lambda: views_mdoc("EXPORT")),
+    ("docs/man/numalloc-dump.1", "options", dump_mdoc),
 ]
 
 
@@ -420,6 +565,33 @@ def replaced(path, text, name, lines):
                       f"to '{begin}end: {name}{end}'")
     body = "\n".join(lines) + "\n"
     return pattern.sub(lambda found: f"{found[1]}{gap}{body}{gap}{found[2]}", text)
+
+
+def unanswered():
+    """The searches of CONTRIBUTING.md that do not find the file that they name."""
+    rows = re.findall(r"^\| [^|]*\? \| `((?:grep -rl|find) [^`|;&$<>]*)` \| `([^`]*)`",
+                      (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    if len(rows) < 10:
+        raise Mistake(f"CONTRIBUTING.md: {len(rows)} questions with a search, not ten")
+    for search, name in rows:
+        found = subprocess.run(shlex.split(search), cwd=ROOT, capture_output=True, text=True).stdout
+        if name not in [path.rsplit("/", 1)[-1] for path in found.splitlines()]:
+            yield f"CONTRIBUTING.md: '{search}' does not find {name}"
+
+
+def anchors(text):
+    """What a heading of a page is called in a link."""
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+            for title in re.findall(r"^#+ (.+)$", text, re.M)}
+
+
+def broken_links():
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text()):
+            name, _, anchor = target.partition("#")
+            path = page.parent / name if name else page
+            if not path.exists() or anchor and anchor not in anchors(path.read_text()):
+                yield f"{page.relative_to(ROOT)}: no '{target}'"
 
 
 def main():
@@ -439,8 +611,19 @@ def main():
         else:
             (ROOT / path).write_text(new)
             print(f"docs: wrote {name} in {path}")
+    path, new = ROOT / "docs/images/allocators.svg", tables.picture()
+    if not path.exists() or path.read_text() != new:
+        if check:
+            stale = True
+            print("docs: docs/images/allocators.svg is not as drawn from docs/data/")
+        else:
+            path.write_text(new)
+            print("docs: drew docs/images/allocators.svg")
+    for fault in [*unanswered(), *broken_links()]:
+        stale = True
+        print(f"docs: {fault}")
     if stale:
-        print("docs: mend the sources, not this; then run scripts/docs.py, and commit both",
+        print("docs: mend the sources, not what is made of them; then run scripts/docs.py, and commit both",
               file=sys.stderr)
     return 1 if stale else 0
 

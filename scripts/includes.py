@@ -3,19 +3,17 @@
 
 The sources are cut into rooms; ROOMS has them in the order of calls, the callers first. A file may
 include files of its own room and of rooms below; never of a room above, nor of one beside (on the
-same line of ROOMS). EXCEPTIONS names what may, and why. An exception that nothing needs any more is
-a fault as well.
+same line of ROOMS). Folders of one room do not include each other in a circle. Trees of ALONE name
+no other: the allocator's core nothing that stands above it. There are no exceptions.
 
 A header may not hide a call that goes up either: what it declares is defined in its room or below.
-With --build, the compiled files of the allocator and of numalloc-bench (COMPILED) are held to that
-by their symbols; an exception for a header is one for the file beside it.
+With --build, compiled files (COMPILED) are held to that by their symbols.
 
 A room with more than MOST files is a fault: cut it along the lines of what calls what.
 
 usage: scripts/includes.py [--build DIRECTORY]
        scripts/includes.py --graph     how many includes go from room to room, which modules of a
-                                       room include each other, and the figures of
-                                       docs/lab-notes/house.md
+                                       room include each other, and how large they are
 Exit status 1 if there is a fault; each is one line."""
 import collections
 import os
@@ -43,11 +41,10 @@ ROOMS = [
     ["profiler/analyze/accesses"],
     ["profiler/analyze/blocks"],
     ["profiler/control"],
-    ["alloc/policy"],
-    ["alloc/policy/bind"],
-    ["alloc/policy/apply"],
-    ["alloc/policy/rules"],
-    ["alloc/api"],
+    ["profiler/policy"],
+    ["profiler/policy/bind"],
+    ["profiler/policy/apply"],
+    ["profiler/policy/rules"],
     ["profiler/guard", "profiler/leaks"],
     ["profiler/record"],
     ["profiler/record/sources/watch"],
@@ -61,16 +58,6 @@ ROOMS = [
     ["profiler/record/unwind"],
     ["profiler/format/reader"],
     ["profiler/format"],
-    ["alloc/malloc"],
-    ["alloc/thread"],
-    ["alloc/cache"],
-    ["alloc/track"],
-    ["alloc/central"],
-    ["alloc/page"],
-    ["pagemap"],
-    ["alloc/machine"],
-    ["alloc/sys"],
-    # numalloc-bench, which knows nothing of the allocator.
     ["bench"],
     ["bench/compare"],
     ["bench/benchmarks"],
@@ -79,24 +66,43 @@ ROOMS = [
     ["bench/measure"],
     ["bench/load"],
     ["bench/system"],
+    ["alloc"],
+    ["alloc/heaps/api"],
+    ["alloc/api"],
+    ["alloc/interpose"],
+    ["alloc/heaps", "alloc/harden", "alloc/guard"],
+    ["alloc/record"],
+    ["alloc/limits", "alloc/options"],
+    ["alloc/core/malloc"],
+    ["alloc/core/thread"],
+    ["alloc/core/cache"],
+    ["alloc/core/path"],
+    ["alloc/core/track"],
+    ["alloc/core/central"],
+    ["alloc/core/page"],
+    ["pagemap"],
+    ["alloc/core/machine"],
+    ["alloc/core/sys"],
     ["profiler/containers", "profiler/json"],
 ]
-# What may go up all the same.
-BEGINS = "any thread's first slow path starts the library, and only the top knows all that starts"
-EXCEPTIONS = {
-    ("alloc/malloc/small.c", "alloc/api/init.h"): BEGINS,
-    ("alloc/malloc/foreign.c", "alloc/api/init.h"): BEGINS,
-    ("alloc/thread/attach.c", "alloc/api/init.h"): BEGINS,
-    ("alloc/api/init.c", "alloc/policy/policy.h"): "a policy begins with the library",
-    ("alloc/api/init.c", "alloc/policy/policy_move.h"): "a policy begins with the library",
-    ("alloc/api/stats.c", "alloc/policy/report.h"): "statistics have its line",
-    ("alloc/api/entry_dl.c", "alloc/policy/policy.h"): "what dlopen brings is bound",
-    ("alloc/api/init.c", "profiler/control/control.h"): "a profile may begin with the library",
+# Trees that stand by themselves, and all that their files may include besides system headers.
+CORE = ("alloc/", "pagemap/")
+ALONE = {
+    "alloc/core/": ("alloc/core/", "pagemap/", "numalloc/"),
+    "alloc/": (*CORE, "numalloc/"),
+    "pagemap/": ("alloc/core/", "pagemap/", "numalloc/"),
+    "bench/": ("bench/", "numalloc/", "profiler/containers/", "profiler/json/", "profiler/format/",
+               "alloc/options/nearest.h"),
 }
 
-LINKED = ("alloc/", "pagemap/")
-# Folders of sources, their target, and which of its files are held to what they link.
-COMPILED = [("alloc", "numalloc_core", LINKED), ("bench", "numalloc_bench_core", ("bench/",))]
+# Targets and the folders that they are made in; and files of which trees are held to what they link.
+LIBRARY = {"numalloc_core": "alloc", "numalloc_around": "alloc", "numalloc_interpose": "alloc"}
+COMPILED = [
+    (LIBRARY, CORE),
+    ({**LIBRARY, "numalloc_record": "profiler/record", "numalloc_policy": "profiler/policy",
+      "numalloc_control": "profiler/control"}, ("profiler/policy/", "profiler/control/")),
+    ({"numalloc_bench_core": "bench"}, ("bench/",)),
+]
 MOST = 24
 
 LEVEL = {room: level for level, line in enumerate(ROOMS) for room in line}
@@ -126,6 +132,29 @@ def read():
     return found
 
 
+def named():
+    """All includes by a tree of ALONE of what is not for it, as (file, included)."""
+    found = set()
+    for tree, may in ALONE.items():
+        for folder, _, names in os.walk(os.path.join(ROOT, tree)):
+            for name in names:
+                path = os.path.relpath(os.path.join(folder, name), ROOT)
+                if name.endswith((".c", ".h", ".def")):
+                    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                        found |= {(path, i) for i in INCLUDE.findall(file.read()) if not i.startswith(may)}
+    return found
+
+
+def folders(edges):
+    """Which folders each includes."""
+    graph = collections.defaultdict(set)
+    for path, included in edges:
+        a, b = os.path.dirname(path), os.path.dirname(included)
+        if a != b:
+            graph[a].add(b)
+    return graph
+
+
 def direction(path, included):
     here, there = room_of(path), room_of(included)
     if here == there or LEVEL[there] > LEVEL[here]:
@@ -133,17 +162,18 @@ def direction(path, included):
     return "beside" if LEVEL[there] == LEVEL[here] else "above"
 
 
-def links(build, top, target, held):
-    """All uses by a target's file of `held` of what another file defines: {(user, definer): names}."""
+def links(build, targets, held):
+    """All uses by the targets' files of `held` of what another defines: {(user, definer): names}."""
     defined, used, sources = {}, {}, {}
-    objects = os.path.join(build, top, "CMakeFiles", f"{target}.dir")
-    for folder, _, names in os.walk(objects):
-        for name in names:
-            path = os.path.join(folder, name)
-            source = os.path.relpath(path, objects)
-            source = os.path.normpath(os.path.join(top, source.replace("__", "..")))[:-len(".o")]
-            if name.endswith(".c.o") and os.path.exists(os.path.join(ROOT, source)):
-                sources[path] = source
+    for target, top in targets.items():
+        objects = os.path.join(build, top, "CMakeFiles", f"{target}.dir")
+        for folder, _, names in os.walk(objects):
+            for name in names:
+                path = os.path.join(folder, name)
+                source = os.path.relpath(path, objects)
+                source = os.path.normpath(os.path.join(top, source.replace("__", "..")))[:-len(".o")]
+                if name.endswith(".c.o") and os.path.exists(os.path.join(ROOT, source)):
+                    sources[path] = source
     text = subprocess.check_output(["nm", "-A", *sorted(sources)], text=True) if sources else ""
     for line in text.splitlines():
         path, _, rest = line.partition(":")
@@ -210,8 +240,8 @@ def main():
             print(f"{a:29} -> {b:29} {n:4}{mark}")
         for group in circles(modules(e for e in edges if room_of(e[0]) == room_of(e[1]))):
             print("include each other:", " ".join(group))
-        for title, tops in (("alloc/ and pagemap/", LINKED),
-                            ("the same with profiler/record/", (*LINKED, "profiler/record/"))):
+        for title, tops in (("alloc/ and pagemap/", CORE),
+                            ("the same with profiler/record/", (*CORE, "profiler/record/"))):
             graph = modules(e for e in edges if e[0].startswith(tops) and e[1].startswith(tops))
             groups = circles(graph)
             names = set(graph).union(*graph.values())
@@ -221,22 +251,23 @@ def main():
     faults = []
     for path, included in sorted(edges):
         way = direction(path, included)
-        if way and (path, included) not in EXCEPTIONS:
+        if way:
             faults.append(f"{path}: includes {included}, which is {way}")
-    for path, included in EXCEPTIONS:
-        if (path, included) not in edges or direction(path, included) is None:
-            faults.append(f"scripts/includes.py: the exception of {path} for {included} is not needed")
+    for path, included in sorted(named()):
+        faults.append(f"{path}: includes {included}, which is of another tree")
+    for group in circles(folders(edges)):
+        faults.append(f"include each other: {' '.join(group)}")
     for room in LEVEL:
         files = [name for name in os.listdir(os.path.join(ROOT, room)) if name.endswith((".c", ".h"))]
         if len(files) > MOST:
             faults.append(f"{room}: has {len(files)} files, and {MOST} at most are to be in a room")
-    for top, target, held in COMPILED if build is not None else []:
-        found = links(build, top, target, held)
+    for targets, held in COMPILED if build is not None else []:
+        found = links(build, targets, held)
         if not found:
-            sys.exit(f"scripts/includes.py: {build} has no compiled files of {target}")
+            sys.exit(f"scripts/includes.py: {build} has no compiled files of {', '.join(targets)}")
         for (path, definer), symbols in sorted(found.items()):
             way = direction(path, definer)
-            if way and (path, definer[:-1] + "h") not in EXCEPTIONS:
+            if way:
                 faults.append(f"{path}: uses {', '.join(symbols)} of {definer}, which is {way}")
     for fault in faults:
         print(fault)

@@ -540,9 +540,9 @@ def check(map_path, path):
             if len(found) != 1:
                 (shared if found else stale).append("%s(%s)" % (files, wanted[0]))
     with open(os.path.join(ROOT, FRAME)) as f:
-        frame = re.sub(r"/\*.*?\*/", "", re.sub(r"\*numalloc_core\.dir\*", "%CORE", f.read()), flags=re.S)
+        frame = re.sub(r"/\*.*?\*/", "", re.sub(r"\*alloc/CMakeFiles/\*", "%CORE", f.read()), flags=re.S)
     gone = ["%s(%s)" % (files, wanted) for files, wanted in re.findall(r"(%CORE\S*)\(([^()*]+)\)", frame)
-            if not holders(library, wanted.split(), files.replace("%CORE", "*numalloc_core.dir*"))]
+            if not holders(library, wanted.split(), files.replace("%CORE", "*alloc/CMakeFiles/*"))]
     if gone:
         print("layout: FAILED: %s names what is not in the library: %s" % (
             FRAME, ", ".join(gone).replace("%CORE", "*")), file=sys.stderr)

@@ -4,7 +4,7 @@
 # exit status is 0 only if none failed.
 set -uo pipefail
 
-steps=(release asan tsan tidy programs fuzz truths module packages)
+steps=(release asan tsan tidy programs fuzz truths module installs packages trixie)
 
 usage() {
     cat <<EOF
@@ -19,7 +19,11 @@ usage: scripts/nightly.sh [STEP...]
   truths                every verdict on every pattern, tests/lab/truths (2 hours)
   packages              the Debian packages built, installed, used and purged in a new Debian,
                         scripts/check-chroot.sh (10 minutes)
+  trixie                demo.sh, test.sh and a build with clang in a new Debian 13,
+                        scripts/check-trixie.sh (an hour)
   module                the kernel module's fuzzer for ten minutes, tests/lab/kmod_fuzz.sh 10
+  installs              the kernel module installed as its page says, in machines with Debian 12 and
+                        13, tests/lab/kmod_install.sh (two hours)
   (none named)          all of them
 
 What each said is in build/nightly/STEP.log.
@@ -41,7 +45,7 @@ wanted=("$@")
 [[ ${#wanted[@]} -gt 0 ]] || wanted=("${steps[@]}")
 mkdir -p build/nightly
 
-built() { cmake --preset "$1" -DNUMALLOC_TESTS=ON -DNUMALLOC_NIGHTLY=ON && cmake --build --preset "$1" -j "$(nproc)"; }
+built() { scripts/configure.sh "$1" -DNUMALLOC_TESTS=ON -DNUMALLOC_NIGHTLY=ON -DNUMALLOC_WERROR=ON && cmake --build --preset "$1" -j "$(nproc)"; }
 
 tests() {
     local run=()
@@ -67,6 +71,8 @@ step() {
     fuzz) built asan && scripts/fuzz.sh 10 ;;
     truths) built release && tests/lab/truths ;;
     packages) scripts/check-chroot.sh ;;
+    trixie) scripts/check-trixie.sh ;;
+    installs) tests/lab/kmod_install.sh ;;
     module) built release && tests/lab/kmod_fuzz.sh 10 ;;
     esac
 }

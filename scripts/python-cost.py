@@ -29,7 +29,7 @@ import tempfile
 import time
 
 SIZES = {"json": 20000, "ast": 1500, "html": 20000} # half a second and more: tools have a start of their own
-COUNTED = {"json": (150, 450), "html": (150, 450), "ast": (6, 18)}
+COUNTED = {"json": (150, 450), "html": (150, 450), "ast": (6, 18), "deep": (2, 6)}
 SLOWER = 60  # so many times, about, a program is under callgrind
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(here)

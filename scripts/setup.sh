@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # setup.sh - installs the packages of scripts/packages that are missing, and for the tests unpacks the
-# kernels of the lab's virtual machines into build/; nothing else. Safe to run again: with nothing
-# missing it needs no rights and no network.
+# kernels of the lab's virtual machines into build/; nothing else. It removes no package: what cannot be
+# had beside those that are installed is left out. Safe to run again: with nothing missing it needs no
+# rights and no network.
 set -euo pipefail
 export LC_ALL=C
 
@@ -9,8 +10,9 @@ usage() {
     cat <<EOF
 usage: scripts/setup.sh [build|test|ibs|arm64] [--check]
 
-Installs the Debian 12 packages listed in scripts/packages that are missing, with apt-get, as root
-or through sudo.
+Installs the packages (Debian 12 or 13) listed in scripts/packages that are missing, with apt-get, as root
+or through sudo. Where apt would remove a package for one that the tests need, it goes on without
+that, and says so.
 
   build     what the library, the tools and the demo are built with
   test      that and what the tests need (the default); also fetches the kernel that the tests of
@@ -56,10 +58,12 @@ lab_kernel() {
         echo "setup: tests of machines of 64-bit ARM will be skipped" >&2
 }
 
+release=$(. /etc/os-release 2>/dev/null && echo "${ID:-?} ${VERSION_CODENAME:-?}" || true)
 list=$(dirname "${BASH_SOURCE[0]}")/packages
 [[ -r $list ]] || die "cannot read $list; run this from a complete checkout"
 mapfile -t listed < <(sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$list")
 wanted=() group=
+declare -A group_of
 for package in "${listed[@]}"; do
     if [[ $package == \[*\] ]]; then
         group=${package:1:-1}
@@ -67,7 +71,10 @@ for package in "${listed[@]}"; do
     fi
     [[ " $groups " == *" $group "* ]] || continue
     [[ $package == *\?* ]] && command -v "${package#*\?}" >/dev/null && continue
-    wanted+=("${package%%\?*}")
+    package=${package%%\?*}
+    if [[ $release == "debian bookworm" ]]; then package=${package%%|*}; else package=${package##*|}; fi
+    wanted+=("$package")
+    group_of[$package]=$group
 done
 
 command -v dpkg-query >/dev/null ||
@@ -87,10 +94,9 @@ if [[ $check_only -eq 1 ]]; then
     die "missing: ${missing[*]} (scripts/setup.sh ${groups##* } installs them)"
 fi
 
-release=$(. /etc/os-release 2>/dev/null && echo "${ID:-?} ${VERSION_CODENAME:-?}" || true)
-[[ $release == "debian bookworm" ]] ||
-    die "missing: ${missing[*]}; this system is '${release:-unknown}' and not Debian 12 (bookworm)," \
-        "so install them by hand and run this again"
+[[ $release == "debian bookworm" || $release == "debian trixie" ]] ||
+    die "missing: ${missing[*]}; this system is '${release:-unknown}' and not Debian 12 or 13 (bookworm," \
+        "trixie), so install them by hand and run this again"
 
 if [[ $(id -u) -eq 0 ]]; then
     as_root=()
@@ -123,15 +129,41 @@ fi
 
 echo "setup: installing ${#missing[@]} of ${#wanted[@]} packages: ${missing[*]}"
 # Package lists are fetched only where apt cannot plan the installation with those it has.
-install=(apt-get install -y -q --no-install-recommends "${missing[@]}")
-if ! apt-get install --simulate --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
-    tried apt-get update -q || die "apt-get update failed; check the network and /etc/apt"
-    updated=1
+plan() { # PACKAGE...: fails, with the reason in $why, if apt cannot install them or would remove others
+    local planned
+    if ! planned=$(apt-get install --simulate --no-install-recommends "$@" 2>&1); then
+        why="apt cannot install it: $(sed -n 's/^ *\(.* : .*\)/\1/p; s/^E: //p' <<<"$planned" | tr -s '\n ' ' ')"
+        return 1
+    fi
+    why=$(sed -n 's/^Remv \([^ ]*\).*/\1/p' <<<"$planned" | tr '\n' ' ')
+    [[ -n $why ]] || return 0
+    why="apt would remove ${why% }"
+    return 1
+}
+if ! plan "${missing[@]}"; then
+    [[ $why == "apt would"* ]] || {
+        tried apt-get update -q || die "apt-get update failed; check the network and /etc/apt"
+        updated=1
+    }
+    if ! plan "${missing[@]}"; then
+        possible=()
+        for package in "${missing[@]}"; do
+            if plan "${possible[@]+"${possible[@]}"}" "$package"; then
+                possible+=("$package")
+                continue
+            fi
+            [[ ${group_of[$package]} != build ]] || die "$package is needed, but $why"
+            echo "setup: goes on without $package, and the tests that want it: $why" >&2
+            without+=" $package"
+        done
+        missing=("${possible[@]+"${possible[@]}"}")
+    fi
 fi
-if ! tried "${install[@]}"; then
+install=(apt-get install -y -q --no-remove --no-install-recommends "${missing[@]+"${missing[@]}"}")
+if [[ ${#missing[@]} -gt 0 ]] && ! tried "${install[@]}"; then
     # Lists that are too old name versions that the mirror no longer has.
     [[ -z ${updated:-} ]] && tried apt-get update -q && tried "${install[@]}" ||
         die "could not install ${missing[*]}; the lines above say why"
 fi
 lab_kernel
-echo "setup: done"
+echo "setup: done${without:+, without$without}"

@@ -3,24 +3,21 @@
 #include <errno.h>
 #include <string.h>
 
-#include "alloc/api/init.h"
+#include "alloc/api/fill_struct.h"
 #include "alloc/api/stats.h"
-#include "alloc/cache/bin.h"
-#include "alloc/cache/thread_cache.h"
-#include "alloc/central/central.h"
-#include "alloc/central/links.h"
-#include "alloc/machine/topology.h"
-#include "alloc/malloc/emergency.h"
-#include "alloc/malloc/hardened.h"
-#include "alloc/malloc/large.h"
-#include "alloc/malloc/poll.h"
-#include "alloc/malloc/small.h"
-#include "alloc/page/pageheap.h"
-#include "alloc/sys/os.h"
-#include "alloc/thread/attach.h"
-#include "alloc/track/misuse.h"
-#include "alloc/track/recording.h"
-#include "alloc/track/sampler.h"
+#include "alloc/core/cache/bin.h"
+#include "alloc/core/cache/thread_cache.h"
+#include "alloc/core/central/block.h"
+#include "alloc/core/central/central.h"
+#include "alloc/core/machine/topology.h"
+#include "alloc/core/malloc/emergency.h"
+#include "alloc/core/malloc/large.h"
+#include "alloc/core/malloc/small.h"
+#include "alloc/core/page/pageheap.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/thread/attach.h"
+#include "alloc/core/track/misuse.h"
+#include "alloc/core/track/track.h"
 #include "numalloc/numalloc.h"
 #include "pagemap/pagemap.h"
 
@@ -83,13 +80,13 @@ static void *take_one(na_tcache_t *tcache, unsigned node, unsigned cls) {
 /* A small block of another node than the thread cache's. Only pooled classes: an owned class's
  * blocks need a thread cache there. */
 static void *take_on_node(na_tcache_t *tcache, unsigned node, size_t size) {
-    unsigned cls = na_class_of_aligned(size + na_hardened_room(), NA_CACHE_LINE);
+    unsigned cls = na_class_of_aligned(size + na_path.room, NA_CACHE_LINE);
     na_bin_state_t *state = &tcache->states[cls];
     if (!prepare_lists(node)) return NULL;
     if (state->cap == 0) na_bin_begin(tcache, cls);
     bool sample = na_samples_bytes() && state->until_sample < (int64_t)na_classes[cls].size;
     void *block = NULL;
-    if (!na_gate_enter(tcache)) return na_emergency_alloc(tcache, cls, size, NA_ENTRY_MALLOC);
+    if (!na_gate_enter(tcache)) return na_emergency_alloc(tcache, cls, size, NA_ENTRY_API);
     if (sample) block = na_sampled_take(node, cls);
     sample = block != NULL;
     if (!sample) block = take_one(tcache, node, cls);
@@ -101,29 +98,29 @@ static void *take_on_node(na_tcache_t *tcache, unsigned node, size_t size) {
     else
         state->until_sample -= na_classes[cls].size;
     state->pops++;
-    tcache->crossed[node].bytes -= na_classes[cls].size;
+    tcache->posts.crossed[node].bytes -= na_classes[cls].size;
     if (sample || na_every_event)
-        na_record_alloc(&tcache->track, na_span_of(block), block, size, na_classes[cls].size,
-                        NA_ENTRY_MALLOC);
+        na_path_taken(&tcache->track, na_span_of(block), block, size, na_classes[cls].size,
+                      NA_ENTRY_API);
     return block;
 }
 
 /* A block on a dense node. */
 NA_RACES_WITH_EMPTY static void *alloc_on(unsigned node, size_t size) {
-    if (!na_node_many) return na_alloc(size, NA_ENTRY_MALLOC);
-    if (size + na_hardened_room() > NA_SMALL_MAX) {
+    if (!na_node_many) return na_alloc(size, NA_ENTRY_API);
+    if (size + na_path.room > NA_SMALL_MAX) {
         na_large_place_t place = {.node = node, .on_node = true};
-        return na_large_alloc_placed(place, size, NA_PAGE_SIZE, NA_ENTRY_MALLOC, NULL);
+        return na_large_alloc_placed(place, size, NA_PAGE_SIZE, NA_ENTRY_API, NULL);
     }
     na_tcache_t *tcache = na_tcache_enter();
     if (tcache != NULL && tcache->node == node) {
         na_tcache_leave(tcache);
-        return na_alloc(size, NA_ENTRY_MALLOC);
+        return na_alloc(size, NA_ENTRY_API);
     }
     void *block = NULL;
     if (tcache != NULL) {
         block = take_on_node(tcache, node, size);
-        na_hardened_born(block, size, NA_ENTRY_MALLOC);
+        na_path_born(block, size, NA_ENTRY_API);
         na_poll_pass(tcache);
         na_tcache_leave(tcache);
     }
@@ -165,7 +162,7 @@ void *numalloc_alloc_interleaved(size_t size, const int *nodes, size_t count) {
         return alloc_on(members == 0 ? 0 : dense[next % members], size);
     }
     na_large_place_t place = {.turns = set};
-    return na_large_alloc_placed(place, size, NA_PAGE_SIZE, NA_ENTRY_MALLOC, NULL);
+    return na_large_alloc_placed(place, size, NA_PAGE_SIZE, NA_ENTRY_API, NULL);
 }
 
 /* --- where is it --- */
@@ -286,7 +283,7 @@ int numalloc_migrate(void *block, int id, numalloc_migration_t *result) {
         return -1;
     }
     if (span->cls != 0) {
-        result->shared = na_classes[na_class_in(span, block)].size;
+        result->shared = na_classes[span->cls].size;
         return na_node_many && span->node != node;
     }
     if (!na_node_many) {
@@ -462,18 +459,20 @@ int numalloc_clear_thread_node(void) {
 
 int numalloc_thread_node(void) {
     const na_tcache_t *tcache = na_self;
-    return tcache->pinned ? (int)na_node_system_id(tcache->node) : -1;
+    return tcache->where.pinned ? (int)na_node_system_id(tcache->node) : -1;
 }
 
 /* --- figures --- */
 
-int numalloc_get_node_stats(int id, numalloc_node_stats_t *stats) {
+int numalloc_read_node_stats(int id, numalloc_node_stats_t *stats, size_t size) {
     na_init();
     int node = id == -1 ? (int)NA_NODE_ANY : id < 0 ? -1 : na_node_dense((unsigned)id);
     if (node < 0 || stats == NULL) {
         errno = EINVAL;
         return -1;
     }
-    na_stats_gather_node((unsigned)node, stats);
+    numalloc_node_stats_t all;
+    na_stats_gather_node((unsigned)node, &all);
+    na_fill_struct(stats, size, &all, sizeof all);
     return 0;
 }

@@ -7,15 +7,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "alloc/api/api.h"
-#include "alloc/api/init.h"
 #include "alloc/api/stats.h"
-#include "alloc/cache/thread_cache.h"
-#include "alloc/central/central.h"
-#include "alloc/page/pageheap.h"
-#include "alloc/sys/options.h"
-#include "alloc/thread/attach.h"
-#include "alloc/thread/scavenge.h"
+#include "alloc/core/cache/thread_cache.h"
+#include "alloc/core/central/central.h"
+#include "alloc/core/malloc/api.h"
+#include "alloc/core/page/pageheap.h"
+#include "alloc/core/thread/attach.h"
+#include "alloc/core/thread/scavenge.h"
+#include "alloc/options/options_read.h"
 #include "numalloc/numalloc.h"
 #include "pagemap/pagemap.h"
 

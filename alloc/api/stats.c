@@ -1,23 +1,22 @@
 /* stats.c - gathering and printing statistics. */
 #include "alloc/api/stats.h"
+#include "alloc/api/fill_struct.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "alloc/cache/large_bins.h"
-#include "alloc/cache/thread_cache.h"
-#include "alloc/malloc/large.h"
-#include "alloc/page/chunk.h"
-#include "alloc/page/pageheap.h"
-#include "alloc/page/pressure.h"
-#include "alloc/policy/report.h"
-#include "alloc/sys/meta.h"
-#include "alloc/sys/os.h"
-#include "alloc/sys/print.h"
-#include "alloc/thread/attach.h"
-#include "profiler/guard/guards.h"
+#include "alloc/core/cache/large_bins.h"
+#include "alloc/core/cache/thread_cache.h"
+#include "alloc/core/malloc/large.h"
+#include "alloc/core/page/pageheap.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/print.h"
+#include "alloc/core/sys/reserve.h"
+#include "alloc/core/thread/attach.h"
+#include "alloc/heaps/chunk.h"
+#include "alloc/limits/limits.h"
 
 static void add_tcache(na_tcache_t *tcache, void *arg) {
     na_totals_t *t = arg;
@@ -25,15 +24,15 @@ static void add_tcache(na_tcache_t *tcache, void *arg) {
         const na_bin_t *bin = &tcache->bins[cls];
         const na_bin_state_t *state = &tcache->states[cls];
         int pop = bin->pop < 0 ? 0 : bin->pop, push = bin->push < 0 ? 0 : bin->push;
-        uint64_t pops = (uint64_t)(state->granted_pop - pop);
-        uint64_t pushes = (uint64_t)(state->granted_push - push);
+        uint64_t pops = (uint64_t)(state->granted.pop - pop);
+        uint64_t pushes = (uint64_t)(state->granted.push - push);
         t->classes[cls].allocs += state->pops + pops;
         t->classes[cls].frees += state->pushes + pushes;
         t->classes[cls].cached += state->count + pushes - pops;
     }
     t->large_allocs += na_large_taken(tcache);
     t->large_frees += na_large_given(tcache);
-    t->remote_frees += tcache->remote_frees;
+    t->remote_frees += tcache->posts.frees;
 }
 
 void na_stats_gather(na_totals_t *t) {
@@ -62,6 +61,9 @@ void na_stats_gather(na_totals_t *t) {
     t->all.leaked_by_fork = na_fork_lost;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_class_stats_t *c = &t->classes[cls];
+        t->small_allocs += c->allocs;
+        t->small_frees += c->frees;
+        t->cached += c->cached * na_classes[cls].size;
         if (c->allocs > c->frees) t->small_live += (c->allocs - c->frees) * na_classes[cls].size;
     }
 }
@@ -77,21 +79,21 @@ typedef struct node_sum {
 static void add_tcache_to_node(na_tcache_t *tcache, void *arg) {
     node_sum_t *sum = arg;
     if (tcache->node != sum->node) {
-        sum->live -= tcache->crossed[sum->node].bytes;
-        sum->remote_frees += tcache->crossed[sum->node].blocks;
+        sum->live -= tcache->posts.crossed[sum->node].bytes;
+        sum->remote_frees += tcache->posts.crossed[sum->node].blocks;
         return;
     }
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         const na_bin_t *bin = &tcache->bins[cls];
         const na_bin_state_t *state = &tcache->states[cls];
         int pop = bin->pop < 0 ? 0 : bin->pop, push = bin->push < 0 ? 0 : bin->push;
-        int64_t blocks = (int64_t)(state->pops - state->pushes) + (state->granted_pop - pop) -
-                         (state->granted_push - push);
+        int64_t blocks = (int64_t)(state->pops - state->pushes) + (state->granted.pop - pop) -
+                         (state->granted.push - push);
         sum->live += blocks * na_classes[cls].size;
     }
     if (na_node_many)
         for (unsigned other = 0; other <= NA_NODE_ANY; other = na_node_next(other))
-            sum->live += tcache->crossed[other].bytes;
+            sum->live += tcache->posts.crossed[other].bytes;
 }
 
 void na_stats_gather_node(unsigned node, numalloc_node_stats_t *s) {
@@ -122,10 +124,10 @@ void na_stats_gather_node(unsigned node, numalloc_node_stats_t *s) {
     };
 }
 
-void numalloc_get_stats(numalloc_stats_t *stats) {
+void numalloc_read_stats(numalloc_stats_t *stats, size_t size) {
     na_totals_t totals;
     na_stats_gather(&totals);
-    *stats = totals.all;
+    na_fill_struct(stats, size, &totals.all, sizeof totals.all);
 }
 
 /* --- text --- */
@@ -165,7 +167,7 @@ static void print_totals(const na_totals_t *s, int fd) {
     count_row(&t, "large allocations", s->large_allocs);
     count_row(&t, "large frees", s->large_frees);
     count_row(&t, "frees by other threads", s->remote_frees);
-    uint64_t refusals = na_pressure_refusals();
+    uint64_t refusals = na_limits_refusals();
     if (refusals != 0) count_row(&t, "refused (control group)", refusals);
     if (s->all.leaked_by_fork != 0) row(&t, "lost in fork (at most)", s->all.leaked_by_fork);
     na_text_end(&t, fd);
@@ -237,8 +239,8 @@ void na_stats_print(int fd) {
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
         print_node(node, fd);
     print_classes(&totals, fd);
-    na_policy_print(fd);
-    na_guard_print(fd);
+    for (const na_above_t *const *above = na_above; *above != NULL; above++)
+        if ((*above)->print != NULL) (*above)->print(fd);
 }
 
 static int kept_stderr = -1;

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/central/sizeclass.h"
-#include "alloc/machine/topology.h"
+#include "alloc/core/central/block.h"
+#include "alloc/core/machine/topology.h"
 #include "numalloc/numalloc.h"
 
 typedef struct na_class_stats {
@@ -22,7 +22,9 @@ typedef struct na_totals {
     numalloc_stats_t all;
     na_class_stats_t classes[NA_CLASS_COUNT];
     uint64_t large_allocs, large_frees, remote_frees;
+    uint64_t small_allocs, small_frees;
     uint64_t small_live; /* bytes with the program, in whole blocks */
+    uint64_t cached;     /* bytes of blocks in bins */
     uint64_t regions;
 } na_totals_t;
 

@@ -6,9 +6,10 @@
  * Only malloc and free are used. The main thread allocates the first objects, so the first churn of
  * a spot frees another thread's block; the warm-up takes most of these.
  *
- * With --shared all threads churn one array of M spots. Two threads may then want the same spot, so
- * the new object is allocated first and exchanged for the old one atomically; nearly every free
- * (K-1 of K) is then of another thread's block.
+ * With --shared all threads churn one array of M spots; nearly every free (K-1 of K) is then of
+ * another thread's block. Two threads may want the same spot, so the object is taken out of it
+ * atomically, and the new one put in; of two that were put in, the first is freed by who puts the
+ * second.
  *
  * The random spot and the size come from one draw within the loop (sizes from a table of 4096 that
  * was drawn beforehand: 16 KiB of the cache). What the loop costs by itself is measured the same
@@ -61,9 +62,11 @@ static inline __attribute__((always_inline)) void churn_loop(const churn_t *chur
         void **spot = &spots[na_prng_scale(random, count)];
         size_t size = self->sizes[random % NA_WORK_SIZES];
         if (shared) {
+            free(__atomic_exchange_n(spot, NULL, __ATOMIC_ACQ_REL));
             void *block = na_work_malloc("churn", size);
             na_bench_touch(block, touch);
-            free(__atomic_exchange_n(spot, block, __ATOMIC_ACQ_REL));
+            void *other = __atomic_exchange_n(spot, block, __ATOMIC_ACQ_REL);
+            if (other != NULL) free(other);
         } else {
             free(*spot);
             void *block = na_work_malloc("churn", size);
@@ -148,7 +151,7 @@ static void churn_run(const na_knobs_t *knobs, na_result_t *result) {
     na_metric_t *rate =
         na_result_metric(result, "throughput", "Mobj/s", NA_HIGHER, NA_HEADLINE, repetitions);
     na_metric_t *time =
-        na_result_metric(result, "total time", "ms", NA_LOWER, NA_DETAIL, repetitions);
+        na_result_metric(result, "total time", "ms", NA_LOWER, NA_HEADLINE, repetitions);
     na_metric_t *each = na_result_metric(result, "throughput per thread", "Mobj/s", NA_HIGHER,
                                          NA_DETAIL, repetitions * threads);
     na_metric_t *slowest =

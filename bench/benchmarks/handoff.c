@@ -42,26 +42,33 @@ static const char *const mode_names[MODES] = {"plain", "free-only", "sleep"};
 /* What --batch 0 runs, in turn. */
 static const uint64_t batches[] = {1, 16, 256};
 
-static const na_knob_t knobs_table[K_COUNT] = {
-    [K_THREADS] = {"threads", "threads", NA_KNOB_NUMBER, 0, 2, 2048, NULL,
-                   "producers and consumers together, half of each; without it, one for each CPU "
-                   "that this process may use, at least 2"},
-    [K_PRODUCERS] = {"producers", "threads", NA_KNOB_NUMBER, 0, 1, 1024, NULL,
-                     "threads that allocate; without it, half of --threads"},
-    [K_CONSUMERS] = {"consumers", "threads", NA_KNOB_NUMBER, 0, 1, 1024, NULL,
-                     "threads that free; without it, the rest of --threads"},
-    [K_MODE] = {"mode", "", NA_KNOB_CHOICE, 0, 0, 0, "all|plain|free-only|sleep",
-                "what the threads do besides (free-only: consumers never allocate; sleep: the "
-                "producers sleep while their objects are freed)"},
-    [K_BATCH] = {"batch", "objects", NA_KNOB_NUMBER, 0, 0, 1000000, NULL,
-                 "objects handed over at once; 0: 1, 16 and 256 in turn"},
-    [K_WINDOW] = {"window", "batches", NA_KNOB_NUMBER, 64, 1, 1000000, NULL,
-                  "how far a producer may be ahead of the consumers"},
-    [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 60000, 1, UINT64_C(1) << 32, NULL,
-                   "objects of each producer in one repetition (rounded down to whole batches, at "
-                   "least one)"},
-    NA_WORK_KNOB_ROWS(16, 512, 16, 1, 7),
-};
+/* The table of handoff, and that of handoff-mixed: objects, and what NA_WORK_KNOB_ROWS takes. */
+/* clang-format off */
+#define KNOBS(OBJECTS, ...)                                                                        \
+    {                                                                                              \
+        [K_THREADS] = {"threads", "threads", NA_KNOB_NUMBER, 0, 2, 2048, NULL,                     \
+                       "producers and consumers together, half of each; without it, one for each " \
+                       "CPU that this process may use, at least 2"},                               \
+        [K_PRODUCERS] = {"producers", "threads", NA_KNOB_NUMBER, 0, 1, 1024, NULL,                 \
+                         "threads that allocate; without it, half of --threads"},                  \
+        [K_CONSUMERS] = {"consumers", "threads", NA_KNOB_NUMBER, 0, 1, 1024, NULL,                 \
+                         "threads that free; without it, the rest of --threads"},                  \
+        [K_MODE] = {"mode", "", NA_KNOB_CHOICE, 0, 0, 0, "all|plain|free-only|sleep",              \
+                    "what the threads do besides (free-only: consumers never allocate; sleep: "    \
+                    "the producers sleep while their objects are freed)"},                         \
+        [K_BATCH] = {"batch", "objects", NA_KNOB_NUMBER, 0, 0, 1000000, NULL,                      \
+                     "objects handed over at once; 0: 1, 16 and 256 in turn"},                     \
+        [K_WINDOW] = {"window", "batches", NA_KNOB_NUMBER, 64, 1, 1000000, NULL,                   \
+                      "how far a producer may be ahead of the consumers"},                         \
+        [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, OBJECTS, 1, UINT64_C(1) << 32, NULL,  \
+                       "objects of each producer in one repetition (rounded down to whole "        \
+                       "batches, at least one)"},                                                  \
+        NA_WORK_KNOB_ROWS(__VA_ARGS__),                                                            \
+    }
+/* clang-format on */
+
+static const na_knob_t knobs_table[K_COUNT] = KNOBS(60000, 16, 512, 16, 1, 7);
+static const na_knob_t mixed_table[K_COUNT] = KNOBS(6000, 8, 65536, 8, 1, 7);
 
 typedef struct producer {
     void **ring; /* room for `window` batches */
@@ -338,6 +345,20 @@ const na_bench_t na_bench_handoff = {
     .name = "handoff",
     .summary = "producers allocate, consumers free: in batches, free-only, with sleeping owners",
     .knobs = knobs_table,
+    .knob_count = K_COUNT,
+    .memory = true,
+    .headline = "handoff",
+    .work = "objects",
+    .suite = (const char *const[]){"--repetitions=5", "--warmup=1", NULL},
+    .settle = handoff_settle,
+    .run = handoff_run,
+};
+
+/** As handoff, with objects of 8 bytes to 64 KiB. */
+const na_bench_t na_bench_handoff_mixed = {
+    .name = "handoff-mixed",
+    .summary = "handoff, with objects of 8 bytes to 64 KiB",
+    .knobs = mixed_table,
     .knob_count = K_COUNT,
     .memory = true,
     .headline = "handoff",

@@ -182,9 +182,10 @@ static void report_placement(const numa_t *numa, unsigned threads, na_result_t *
         na_metric_add(
             na_result_metric(result, "local accesses after the move", "%", NA_HIGHER, NA_DETAIL, 1),
             local_percent(&moved));
-    na_metric_add(
-        na_result_metric(result, "accesses of unknown place", "%", NA_LOWER, NA_DETAIL, 1),
-        100.0 * (double)all.unknown / (double)(all.local + all.remote + all.unknown));
+    if (all.local + all.remote + all.unknown != 0)
+        na_metric_add(
+            na_result_metric(result, "accesses of unknown place", "%", NA_LOWER, NA_DETAIL, 1),
+            100.0 * (double)all.unknown / (double)(all.local + all.remote + all.unknown));
 }
 
 static bool numa_settle(na_knobs_t *knobs, char *error, size_t size) {

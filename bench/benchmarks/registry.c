@@ -1,6 +1,7 @@
 /* registry.c - the one table of all benchmarks, in the order in which `list` names them. X(NAME) is
  * the na_bench_NAME of some file. */
 #include "bench/benchmarks/registry.h"
+#include "alloc/options/nearest.h"
 
 #include <string.h>
 
@@ -18,6 +19,7 @@
     X(larson_sized)                                                                                \
     X(numa)                                                                                        \
     X(handoff)                                                                                     \
+    X(handoff_mixed)                                                                               \
     X(turnover)                                                                                    \
     X(fragment)                                                                                    \
     X(realloc)                                                                                     \
@@ -26,6 +28,7 @@
     X(threads)                                                                                     \
     X(latency)                                                                                     \
     X(growth)                                                                                      \
+    X(registry)                                                                                    \
     X(hotpath)                                                                                     \
     X(startup)                                                                                     \
     X(replay)
@@ -44,4 +47,13 @@ const na_bench_t *na_bench_find(const char *name) {
     for (size_t i = 0; i < na_bench_count; i++)
         if (strcmp(na_benches[i]->name, name) == 0) return na_benches[i];
     return NULL;
+}
+
+void na_bench_none(const char *name, char *error, size_t size) {
+    char hint[80];
+    na_nearest_t nearest = {.typed = name, .length = strlen(name)};
+    for (size_t i = 0; i < na_bench_count; i++)
+        na_nearest_try(&nearest, na_benches[i]->name);
+    snprintf(error, size, "there is no benchmark '%.64s'%s", name,
+             na_nearest_text(&nearest, "", hint));
 }

@@ -9,5 +9,7 @@ extern const size_t na_bench_count;
 
 /* NULL when there is none of that name. */
 const na_bench_t *na_bench_find(const char *name);
+/* There is none of this name: says so in one line, and what may be meant. */
+void na_bench_none(const char *name, char *error, size_t size);
 
 #endif

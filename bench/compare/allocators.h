@@ -11,8 +11,10 @@
 typedef enum na_added { NA_ADDED, NA_ABSENT, NA_REFUSED } na_added_t;
 na_added_t na_compare_add(na_comparison_t *comparison, const char *text, char *error, size_t size);
 
-/* Adds all known allocators that are there, and the control. */
-void na_compare_add_known(na_comparison_t *comparison);
+/* The name of known allocator i, or NULL behind the last. */
+const char *na_compare_known(size_t i);
+
+/* Adds the base once more. */
 bool na_compare_add_control(na_comparison_t *comparison, char *error, size_t size);
 
 void na_compare_list_known(FILE *out);

@@ -5,6 +5,7 @@
  * whatever else changes on the machine meets all alike, and ratios are taken within a round. */
 #include "bench/compare/compare.h"
 
+#include "alloc/options/nearest.h"
 #include "bench/benchmarks/registry.h"
 #include "bench/compare/allocators.h"
 #include "bench/compare/child.h"
@@ -14,6 +15,7 @@
 #include "bench/compare/ratios.h"
 #include "bench/compare/report.h"
 #include "bench/compare/result.h"
+#include "bench/system/busy.h"
 #include "bench/system/process.h"
 
 #include <errno.h>
@@ -26,12 +28,14 @@
 #define HANGS_MAX     3 /* cases that time out before all of an allocator's are left out */
 #define WORDS_MAX     512
 
-enum { U_HTML, U_JSON, U_DETAILS, U_RESUME, U_COUNT };
+enum { U_HTML, U_JSON, U_CSV, U_DETAILS, U_RESUME, U_COUNT };
 
 /* What changes only where the result goes: may differ when a comparison is resumed. */
 static const na_knob_t output_table[U_COUNT] = {
     [U_HTML] = {"html", "", NA_KNOB_TEXT, 0, 0, 0, NULL, "draw the result into this file, too"},
     [U_JSON] = {"json", "", NA_KNOB_FLAG, 0, 0, 0, NULL, "print everything as JSON"},
+    [U_CSV] = {"csv", "", NA_KNOB_FLAG, 0, 0, 0, NULL,
+               "print everything as CSV: a row for each value"},
     [U_DETAILS] = {"details", "", NA_KNOB_FLAG, 0, 0, 0, NULL, "print the details too"},
     [U_RESUME] = {"resume", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
                   "keep the journal in this file; if it is there, go on where it ends"},
@@ -57,7 +61,8 @@ static const na_knob_t options_table[O_COUNT] = {
     [O_ALLOCATORS] = {"allocators", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
                       "a,b,NAME=PATH: those to compare; without it, all that are found"},
     [O_ALLOCATOR] = {"allocator", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
-                     "one more: NAME or NAME=PATH; may be given several times"},
+                     "one more: NAME=PATH (of a known one: where it is); may be given several "
+                     "times"},
     [O_BENCHMARKS] =
         {"benchmarks", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
          "a,b: benchmarks to run; without it (and without a program or a replay), all"},
@@ -147,7 +152,7 @@ static bool parse_request(request_t *request, int argc, char **argv, char *error
     if (argc > 0 && argv[0][0] != '-') {
         request->single = na_bench_find(argv[0]);
         if (request->single == NULL) {
-            snprintf(error, size, "there is no benchmark '%.64s'", argv[0]);
+            na_bench_none(argv[0], error, size);
             return false;
         }
         na_knobs_init(&knobs, request->single->knobs, request->single->knob_count);
@@ -201,6 +206,35 @@ static bool add_one(na_comparison_t *comparison, const char *text, char *error, 
     return added != NA_REFUSED;
 }
 
+/* "NAME" or "NAME=PATH" is of this name. */
+static bool is_named(const char *text, const char *name) {
+    size_t length = strlen(name);
+    return strncmp(text, name, length) == 0 && (text[length] == '\0' || text[length] == '=');
+}
+
+static bool is_known(const char *text) {
+    const char *name;
+    for (size_t i = 0; (name = na_compare_known(i)) != NULL; i++)
+        if (is_named(text, name)) return true;
+    return false;
+}
+
+/* All known ones that are there, each in its place; --allocator may say where one is. */
+static bool add_known(na_comparison_t *comparison, const request_t *request, char *error,
+                      size_t size) {
+    const char *name;
+    for (size_t i = 0; (name = na_compare_known(i)) != NULL; i++) {
+        bool given = false;
+        for (size_t k = 0; k < request->allocators; k++) {
+            if (!is_named(request->allocator[k], name)) continue;
+            given = true;
+            if (!add_one(comparison, request->allocator[k], error, size)) return false;
+        }
+        if (!given) na_compare_add(comparison, name, error, size);
+    }
+    return true;
+}
+
 static bool add_allocators(na_comparison_t *comparison, const request_t *request, char *error,
                            size_t size) {
     const char *list = request->options.value[O_ALLOCATORS].text;
@@ -211,9 +245,11 @@ static bool add_allocators(na_comparison_t *comparison, const request_t *request
         at += length;
         if (*at == '\0') break;
     }
+    if (*list == '\0' && !add_known(comparison, request, error, size)) return false;
     for (size_t i = 0; i < request->allocators; i++)
-        if (!add_one(comparison, request->allocator[i], error, size)) return false;
-    if (*list == '\0' && request->allocators == 0) na_compare_add_known(comparison);
+        if ((*list != '\0' || !is_known(request->allocator[i])) &&
+            !add_one(comparison, request->allocator[i], error, size))
+            return false;
     if (comparison->contenders == 0) {
         snprintf(error, size, "none of the allocators is there");
         return false;
@@ -250,13 +286,31 @@ static bool check_sets(const request_t *request, char *error, size_t size) {
         const char *set = request->set[i];
         size_t dot = strcspn(set, ".");
         const na_bench_t *bench = na_bench_find(na_compare_text(set, dot));
+        if (bench == NULL && set[dot] != '\0') {
+            na_bench_none(na_compare_text(set, dot), error, size);
+            return false;
+        }
         if (bench == NULL || set[dot] == '\0' || strchr(set + dot, '=') == NULL) {
             snprintf(error, size, "--set takes BENCHMARK.KNOB=VALUE, not '%.64s'", set);
             return false;
         }
         na_knobs_t knobs;
-        const char *word = word_of_set(set, bench);
-        if (!na_plan_knobs(bench, &word, 1, &knobs, error, size)) return false;
+        const char *word = word_of_set(set, bench), *name = set + dot + 1;
+        na_nearest_t nearest = {.typed = name, .length = strcspn(name, "=")};
+        if (na_plan_knob(bench, na_compare_text(name, nearest.length)) == NA_NONE) {
+            char hint[80];
+            for (size_t k = 0; k < bench->knob_count; k++)
+                na_nearest_try(&nearest, bench->knobs[k].name);
+            snprintf(error, size, "--set %.64s: %s has no knob '%.*s'%s", set, bench->name,
+                     (int)(nearest.length < 40 ? nearest.length : 40), name,
+                     na_nearest_text(&nearest, "", hint));
+            return false;
+        }
+        char why[200];
+        if (!na_plan_knobs(bench, &word, 1, &knobs, why, sizeof why)) {
+            snprintf(error, size, "--set %.64s: %s", set, why);
+            return false;
+        }
     }
     return true;
 }
@@ -339,7 +393,7 @@ static bool add_cases(na_comparison_t *comparison, const request_t *request, cha
         const char *name = na_compare_text(at, length);
         const na_bench_t *bench = na_bench_find(name);
         if (bench == NULL) {
-            snprintf(error, size, "there is no benchmark '%.64s'", name);
+            na_bench_none(name, error, size);
             return false;
         }
         if (!add_bench(comparison, request, bench, threads, counts, error, size)) return false;
@@ -348,7 +402,7 @@ static bool add_cases(na_comparison_t *comparison, const request_t *request, cha
     }
     bool all = *list == '\0' && request->programs == 0 && request->replays == 0;
     for (size_t i = 0; all && i < na_bench_count; i++)
-        if (na_benches[i]->operand == NULL &&
+        if (na_benches[i]->operand == NULL && !na_benches[i]->own &&
             !add_bench(comparison, request, na_benches[i], threads, counts, error, size))
             return false;
     for (size_t i = 0; i < request->programs; i++)
@@ -467,6 +521,8 @@ static int report_comparison(const na_comparison_t *comparison, const na_knobs_t
     const char *html = output->value[U_HTML].text;
     if (output->value[U_JSON].number)
         na_compare_json(comparison, stdout);
+    else if (output->value[U_CSV].number)
+        na_compare_csv(comparison, stdout);
     else
         na_compare_table(comparison, output->value[U_DETAILS].number != 0, stdout);
     if (fflush(stdout) != 0) na_bench_fail("cannot write the result to standard output");
@@ -529,6 +585,8 @@ int na_compare(int argc, char **argv) {
         return 0;
     }
     if (!split_output(&output, &argc, argv, error, sizeof error)) return compare_usage_error(error);
+    if (output.value[U_JSON].number && output.value[U_CSV].number)
+        return compare_usage_error("--json and --csv exclude each other");
     const char *resume = output.value[U_RESUME].text, *html = output.value[U_HTML].text;
     if (*resume != '\0' && !recorded_words(resume, &argc, &argv, error, sizeof error))
         return compare_usage_error(error);
@@ -569,7 +627,11 @@ int na_compare(int argc, char **argv) {
         }
         if (!na_child_stop()) na_journal_plan(&journal, &comparison);
     }
+    na_busy_t others = na_busy_begin();
     run_rounds(&comparison, &journal, begin);
+    char busy[160];
+    if (na_busy_others(&others, busy, sizeof busy))
+        fprintf(stderr, "numalloc-bench: compare: %s\n", busy);
     int status = report_comparison(&comparison, &output);
     na_journal_end(&journal, !na_child_stop());
     if (!na_child_stop()) return status;

@@ -193,7 +193,7 @@ static void draw_mean(const na_comparison_t *comparison, na_kind_t kind, unsigne
         bool twin = against == NA_NONE && c == comparison->control;
         *ratio = twin ? (na_ratio_t){0} : na_mean_ratio(comparison, kind, threads, c, against);
         if (ratio->pairs > cases) cases = ratio->pairs;
-        if (ratio->pairs > 0 && c != against)
+        if (ratio->rounds > 1 && c != against)
             snprintf(bars[c].number, sizeof bars[c].number, "[%.3f, %.3f]", ratio->low,
                      ratio->high);
         else
@@ -342,15 +342,16 @@ static void write_head(const na_comparison_t *comparison, FILE *out) {
         fprintf(out, " of %zu planned (%s)", comparison->rounds, comparison->stopped);
     fputs(". A bar is the cost relative to <b>", out);
     na_html_text(case_allocator(comparison, comparison->base), out);
-    fputs("</b>: the median of the ratios within each round, shorter is better. The whisker is its "
-          "95&nbsp;% bootstrap interval; one that reaches across the dashed line is a tie.</p>\n",
+    fputs("</b>: the median of the ratios within each round, shorter is better. The whisker is ",
           out);
+    fputs(na_ratio_words(comparison->rounds_done), out);
+    fputs("; one that reaches across the dashed line is a tie.</p>\n", out);
     if (control.cases > 0) {
         fprintf(out, "<p>Control: the base against itself is <span class=\"%s\">%s</span>. ",
                 control.tie ? "good" : "bad", control.tie ? "a tie" : "not a tie");
         fprintf(out,
-                "%zu of %zu intervals leave out 1, where chance alone gives up to %zu; the mean of "
-                "its times is %.3f [%.3f, %.3f].%s</p>\n",
+                "In %zu of %zu cases 1 is not within, where chance alone gives up to %zu; the mean "
+                "of its times is %.3f [%.3f, %.3f].%s</p>\n",
                 control.off, control.cases, control.allowed, control.mean.ratio, control.mean.low,
                 control.mean.high, control.tie ? "" : " Do not trust small differences.");
     }
@@ -421,6 +422,8 @@ static void table_row(const na_comparison_t *comparison, const na_compared_t *me
             fputs("<td>\xe2\x80\x93</td>", out);
         else if (c == comparison->base)
             fputs("<td>1</td>", out);
+        else if (ratio.rounds == 1)
+            fprintf(out, "<td>%.3f</td>", ratio.ratio);
         else
             fprintf(out, "<td>%s%.3f [%.3f, %.3f]</td>", na_ratio_tie(&ratio) ? "= " : "",
                     ratio.ratio, ratio.low, ratio.high);
@@ -502,10 +505,9 @@ static void write_failures(const na_comparison_t *comparison, FILE *out) {
 }
 
 static void write_numbers(const na_comparison_t *comparison, FILE *out) {
-    fputs(
-        "<h2 id=\"numbers\">Numbers</h2><p class=\"soft\">Cost relative to the base with the 95 % "
-        "interval; = marks a tie.</p>",
-        out);
+    fputs("<h2 id=\"numbers\">Numbers</h2><p class=\"soft\">Cost relative to the base with ", out);
+    fputs(na_ratio_words(comparison->rounds_done), out);
+    fputs("; = marks a tie.</p>", out);
     table_head(comparison, "case", out);
     for (size_t i = 0; i < comparison->case_count; i++) {
         const na_case_t *which = &comparison->cases[i];

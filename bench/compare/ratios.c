@@ -13,17 +13,15 @@
 
 /* The 97.5 % quantile of Student's t. */
 static double student(size_t freedom) {
-    static const double exact[] = {12.706, 4.303, 3.182, 2.776, 2.571,
-                                   2.447,  2.365, 2.306, 2.262, 2.228};
-    if (freedom == 0) return INFINITY;
-    if (freedom <= NA_COUNT(exact)) return exact[freedom - 1];
+    static const double exact[] = {2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
+    const size_t first = NA_INTERVAL_ROUNDS - 1;
+    if (freedom < first + NA_COUNT(exact)) return exact[freedom - first];
     /* Cornish and Fisher's expansion; off by less than 0.001 from here on. */
     double z = 1.959964, n = (double)freedom;
     return z + (z * z * z + z) / (4 * n) + (5 * pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * n * n);
 }
 
 double na_ratio_tail(size_t count) {
-    if (count < 2) return 0;
     double n = (double)count;
     return 0.5 * erfc(student(count - 1) * sqrt(n / (n - 1)) / sqrt(2));
 }
@@ -71,7 +69,7 @@ static na_ratio_t interval(double center, double *drawn, size_t samples, size_t 
     double tail = na_ratio_tail(samples);
     na_stats_of(drawn, NA_BOOTSTRAPS); /* sorts */
     return (na_ratio_t){exp(center), exp(na_stats_quantile(drawn, NA_BOOTSTRAPS, tail)),
-                        exp(na_stats_quantile(drawn, NA_BOOTSTRAPS, 1 - tail)), pairs};
+                        exp(na_stats_quantile(drawn, NA_BOOTSTRAPS, 1 - tail)), pairs, samples};
 }
 
 /* log(a/b) of one pair; NaN when one is missing. Sets *noise for values that have no logarithm. */
@@ -97,7 +95,9 @@ na_ratio_t na_ratio_of(const double *a, const double *b, size_t count) {
     if (noise || pairs == 0) return (na_ratio_t){0};
     sort_drawn(logs, pairs);
     double center = median_of(logs, pairs, times);
-    if (pairs == 1) return (na_ratio_t){exp(center), exp(center), exp(center), 1};
+    if (pairs < NA_INTERVAL_ROUNDS)
+        return (na_ratio_t){exp(center), exp(logs[0].value), exp(logs[pairs - 1].value), pairs,
+                            pairs};
     na_prng_t prng = na_prng_make(20, pairs);
     for (size_t s = 0; s < NA_BOOTSTRAPS; s++) {
         draw_rounds(times, pairs, &prng);
@@ -106,8 +106,14 @@ na_ratio_t na_ratio_of(const double *a, const double *b, size_t count) {
     return interval(center, drawn, pairs, pairs);
 }
 
+const char *na_ratio_words(size_t rounds) {
+    return rounds >= NA_INTERVAL_ROUNDS ? "the 95 % interval"
+           : rounds > 1 ? "the extremes of the rounds; for a 95 % interval six are needed"
+                        : "nothing to say how sure it is, of one round";
+}
+
 bool na_ratio_tie(const na_ratio_t *ratio) {
-    return ratio->pairs > 0 && ratio->low <= 1 && ratio->high >= 1;
+    return ratio->rounds > 1 && ratio->low <= 1 && ratio->high >= 1;
 }
 
 na_ratio_t na_case_ratio(const na_comparison_t *comparison, const na_compared_t *metric, size_t a,
@@ -142,6 +148,30 @@ static size_t best_other(const na_comparison_t *comparison, const na_compared_t 
     return best;
 }
 
+/* The mean of the cases' medians over rounds that count so many times. */
+static double mean_of(const drawn_t (*logs)[NA_ROUNDS_MAX], const size_t *pairs,
+                      const double *center, size_t cases, const uint16_t *times) {
+    double total = 0;
+    for (size_t i = 0; i < cases; i++) {
+        double median = median_of(logs[i], pairs[i], times);
+        total += isnan(median) ? center[i] : median; /* it ran in none of these rounds */
+    }
+    return total / (double)cases;
+}
+
+static na_ratio_t mean_extremes(const drawn_t (*logs)[NA_ROUNDS_MAX], const size_t *pairs,
+                                const double *center, size_t cases, double mean, size_t rounds) {
+    double low = mean, high = mean;
+    for (size_t r = 0; r < rounds; r++) {
+        uint16_t times[NA_INTERVAL_ROUNDS] = {0};
+        times[r] = 1;
+        double one = mean_of(logs, pairs, center, cases, times);
+        if (one < low) low = one;
+        if (one > high) high = one;
+    }
+    return (na_ratio_t){exp(mean), exp(low), exp(high), cases, rounds};
+}
+
 na_ratio_t na_mean_ratio(const na_comparison_t *comparison, na_kind_t kind, unsigned threads,
                          size_t a, size_t b) {
     static drawn_t logs[NA_CASES_MAX][NA_ROUNDS_MAX];
@@ -173,16 +203,11 @@ na_ratio_t na_mean_ratio(const na_comparison_t *comparison, na_kind_t kind, unsi
     if (cases == 0) return (na_ratio_t){0};
     double mean = sum / (double)cases;
     size_t done = comparison->rounds_done;
-    if (done < 2) return (na_ratio_t){exp(mean), exp(mean), exp(mean), cases};
+    if (done < NA_INTERVAL_ROUNDS) return mean_extremes(logs, pairs, center, cases, mean, done);
     na_prng_t prng = na_prng_make(21, cases);
     for (size_t s = 0; s < NA_BOOTSTRAPS; s++) {
-        double total = 0;
         draw_rounds(times, done, &prng);
-        for (size_t i = 0; i < cases; i++) {
-            double median = median_of(logs[i], pairs[i], times);
-            total += isnan(median) ? center[i] : median; /* no round in which it ran was drawn */
-        }
-        drawn[s] = total / (double)cases;
+        drawn[s] = mean_of(logs, pairs, center, cases, times);
     }
     return interval(mean, drawn, done, cases);
 }

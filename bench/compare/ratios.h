@@ -10,9 +10,13 @@
 
 typedef struct na_ratio {
     double ratio;     /* the median over the pairs; 0: there is none */
-    double low, high; /* of the 95 % interval; equal to ratio where pairs == 1 */
+    double low, high; /* of the 95 % interval from NA_INTERVAL_ROUNDS on, else the extremes */
     size_t pairs;     /* rounds in which both have a value; of a mean: cases */
+    size_t rounds;    /* that low and high are of; 1: they say nothing */
 } na_ratio_t;
+
+/* The extremes of n values leave out the median with probability 2 * 2^-n, so 95 % take six. */
+#define NA_INTERVAL_ROUNDS 6
 
 /* Of costs a[i] / b[i], i < count. NaN marks what is missing. No ratio at all when a value is zero
  * or negative: it would be one of noise.
@@ -20,14 +24,18 @@ typedef struct na_ratio {
  * The interval is the expanded percentile bootstrap of the median of the logarithms: pairs are
  * drawn anew NA_BOOTSTRAPS times from a fixed seed, and the quantiles are moved outwards as
  * Student's t is wider than the normal distribution, since few samples make percentile intervals
- * too short. With fewer than 5 pairs even the distance of the extremes covers less than 95 %. */
+ * too short. */
 #define NA_BOOTSTRAPS 4000
 na_ratio_t na_ratio_of(const double *a, const double *b, size_t count);
 
-/* The share that the interval leaves out on each side for `count` samples. */
+/* The share that the interval leaves out on each side for `count` samples, NA_INTERVAL_ROUNDS or
+ * more. */
 double na_ratio_tail(size_t count);
 
-/* That the interval has 1 in it. False where there is no ratio. */
+/* "the 95 % interval" or what there is instead, of a comparison of so many rounds. */
+const char *na_ratio_words(size_t rounds);
+
+/* That 1 lies between low and high. False where there is no ratio, or one round of it. */
 bool na_ratio_tie(const na_ratio_t *ratio);
 
 /* The ratio of one metric of a case between two contenders. */
@@ -36,7 +44,8 @@ na_ratio_t na_case_ratio(const na_comparison_t *comparison, const na_compared_t 
 
 /* The geometric mean of the cases' ratios; threads 0: over all cases. NA_TIME: of the main metrics
  * that are times. NA_MEMORY: of the cases' memory. b == NA_NONE: each case against whichever other
- * contender has the best median there. The interval draws whole rounds anew. */
+ * contender has the best median there. The interval draws whole rounds anew; the extremes are those
+ * of the rounds' means. */
 na_ratio_t na_mean_ratio(const na_comparison_t *comparison, na_kind_t kind, unsigned threads,
                          size_t a, size_t b);
 

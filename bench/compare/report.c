@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <gnu/libc-version.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -67,7 +68,10 @@ static void print_medians(const na_comparison_t *comparison, const na_compared_t
             continue;
         }
         na_report_number(stats.median, number, sizeof number);
-        fprintf(out, "  %12s %5.1f%%", number, na_stats_range(&stats));
+        if (stats.count == 1)
+            fprintf(out, "  %12s %6s", number, "-");
+        else
+            fprintf(out, "  %12s %5.1f%%", number, na_stats_range(&stats));
     }
     fputc('\n', out);
 }
@@ -75,6 +79,8 @@ static void print_medians(const na_comparison_t *comparison, const na_compared_t
 static void print_ratio(const na_ratio_t *ratio, FILE *out) {
     if (ratio->pairs == 0)
         fprintf(out, "  %19s", "-");
+    else if (ratio->rounds == 1)
+        fprintf(out, "  %6.3f %-12s", ratio->ratio, "[-]");
     else
         fprintf(out, "  %c%5.3f [%5.3f %5.3f]", na_ratio_tie(ratio) ? '=' : ' ', ratio->ratio,
                 ratio->low, ratio->high);
@@ -113,9 +119,9 @@ static void print_section(const na_comparison_t *comparison, choice_t choice, co
             fprintf(out, "\n%s: median of the rounds, and the distance of the extremes\n", what);
         else
             fprintf(out,
-                    "\n%s: cost relative to %s, with the 95%% interval (below 1: better than %s; "
-                    "= : a tie)\n",
+                    "\n%s: cost relative to %s, with %s (below 1: better than %s; = : a tie)\n",
                     what, comparison->contender[comparison->base].name,
+                    na_ratio_words(comparison->rounds_done),
                     comparison->contender[comparison->base].name);
         fprintf(out, "%-45s", "");
         print_column_names(comparison, 19, out);
@@ -187,8 +193,8 @@ static void print_control(const na_comparison_t *comparison, FILE *out) {
     na_control_t control = na_control_of(comparison);
     if (control.cases == 0) return;
     fprintf(out,
-            "\ncontrol    %s against itself: %s. %zu of %zu intervals leave out 1 (by chance up to "
-            "%zu)",
+            "\ncontrol    %s against itself: %s. In %zu of %zu cases 1 is not within (by chance up "
+            "to %zu)",
             comparison->contender[comparison->base].name,
             control.tie ? "a tie" : "NOT a tie, so distrust small differences", control.off,
             control.cases, control.allowed);
@@ -251,6 +257,41 @@ void na_compare_table(const na_comparison_t *comparison, bool details, FILE *out
     print_control(comparison, out);
 }
 
+/* ---- CSV --------------------------------------------------------------------------------------
+ */
+
+static void csv_text(const char *text, FILE *out) {
+    if (strpbrk(text, ",\"\n") == NULL) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text != '\0'; text++)
+        fprintf(out, *text == '"' ? "\"\"" : "%c", *text);
+    fputc('"', out);
+}
+
+static void csv_metric(const na_comparison_t *comparison, const na_case_t *which,
+                       const na_compared_t *metric, FILE *out) {
+    for (size_t i = 0; i < comparison->contenders * comparison->rounds; i++) {
+        if (isnan(metric->value[i])) continue;
+        csv_text(which->name, out);
+        fprintf(out, ",%u,", which->threads);
+        csv_text(metric->name, out);
+        fprintf(out, ",%s,%s,%s,", metric->unit, na_better_word(metric->better),
+                na_rank_word(metric->rank));
+        csv_text(comparison->contender[i / comparison->rounds].name, out);
+        fprintf(out, ",%zu,%.9g\n", i % comparison->rounds + 1, metric->value[i]);
+    }
+}
+
+void na_compare_csv(const na_comparison_t *comparison, FILE *out) {
+    fputs("case,threads,metric,unit,better,rank,allocator,round,value\n", out);
+    for (size_t i = 0; i < comparison->case_count; i++)
+        for (size_t m = 0; m < comparison->cases[i].metrics; m++)
+            csv_metric(comparison, &comparison->cases[i], &comparison->cases[i].metric[m], out);
+}
+
 /* ---- JSON -------------------------------------------------------------------------------------
  */
 
@@ -263,6 +304,7 @@ static void json_ratio(na_json_t *json, const char *name, const na_ratio_t *rati
     na_json_real(json, "ratio", ratio->ratio, "%.6g");
     na_json_real(json, "low", ratio->low, "%.6g");
     na_json_real(json, "high", ratio->high, "%.6g");
+    na_json_string(json, "low_high", ratio->rounds >= NA_INTERVAL_ROUNDS ? "95 %" : "extremes");
     na_json_u64(json, "pairs", ratio->pairs);
     na_json_end(json);
 }

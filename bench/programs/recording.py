@@ -8,7 +8,9 @@ is taken over the rounds, and its 95 % interval is that of the sign test, so tha
 none.
 """
 import argparse
+import json
 import os
+import platform
 import resource
 import shutil
 import statistics
@@ -123,6 +125,7 @@ def main():
     parser.add_argument("--base", default="plain", help="the mode that the others are compared with")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--small", action="store_true", help="small inputs: whether all works, not how fast")
+    parser.add_argument("--json", action="store_true", help="one object, for scripts/tables.py")
     options = parser.parse_args()
     library = os.path.realpath(options.library)
     if not os.access(library, os.R_OK):
@@ -151,19 +154,23 @@ def main():
         known = programs(inputs)
         files = directory + "/files"
         os.mkdir(files)
-        failed = False
+        failed, rows = False, []
         for name in options.only.split(","):
             if name not in known:
                 die("there is no program '%s'; there are %s" % (name, ", ".join(known)))
             if not shutil.which(known[name][0][0]):
                 print("%s: left out, no program '%s'" % (name, known[name][0][0]), file=sys.stderr)
                 continue
-            failed |= not compare(name, known[name], options.base, modes, library, files, options.rounds)
+            failed |= not compare(name, known[name], options.base, modes, library, files, options.rounds,
+                                  rows if options.json else None)
+        if options.json:
+            json.dump({"machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Linux {platform.release()}",
+                       "rounds": options.rounds, "base": options.base, "rows": rows}, sys.stdout)
         sys.exit(1 if failed else 0)
 
 
-def compare(name, program, base, modes, library, files, rounds):
-    """Prints a program's rows. False: a run failed; its mode is left out from then on."""
+def compare(name, program, base, modes, library, files, rounds, rows):
+    """Prints a program's rows, or adds them to rows. False: a run failed; its mode is left out from then on."""
     everything = [base] + [mode for mode in modes if mode != base]
     results = {mode: [] for mode in everything}
     failed = set()
@@ -182,12 +189,19 @@ def compare(name, program, base, modes, library, files, rounds):
         print("\r\033[K", end="", file=sys.stderr)
     if base in failed:
         return False
-    print("%-14s %-15s %8s %8s" % (name, base, "%.2f s" % statistics.median(r[0] for r in results[base]),
-                                   "%.2f s" % statistics.median(r[1] for r in results[base])))
+    if rows is None:
+        print("%-14s %-15s %8s %8s" % (name, base, "%.2f s" % statistics.median(r[0] for r in results[base]),
+                                       "%.2f s" % statistics.median(r[1] for r in results[base])))
     for mode in everything[1:]:
         if mode in failed:
             continue
         pairs = list(zip(results[mode], results[base]))
+        if rows is not None:
+            rows.append({"name": name, "mode": mode, "bytes": results[mode][-1][2],
+                         **{key: [round(x, 3) for x in (statistics.median(ratios), *(interval(ratios) or ()))]
+                            for key, ratios in (("wall", [a[0] / b[0] for a, b in pairs]),
+                                                ("processor", [a[1] / b[1] for a, b in pairs]))}})
+            continue
         print("%-14s %-15s wall %s, processors %s, %.1f MB" % (
             "", mode, described([a[0] / b[0] for a, b in pairs]), described([a[1] / b[1] for a, b in pairs]),
             results[mode][-1][2] / 1e6), flush=True)

@@ -37,6 +37,7 @@ typedef struct na_bench {
     /* The text knob that a word without dashes is the value of; NULL: none. A benchmark that has
      * one cannot run without it, and is in a comparison only when it is asked for. */
     const char *operand;
+    bool own; /* of numalloc alone: in a comparison only when it is asked for */
     /* Checks what no single knob can say, and puts in what a default stands for (threads=0: the
      * number of CPUs), so that the header tells what is run. False with one line in `error`. */
     bool (*settle)(na_knobs_t *knobs, char *error, size_t size);

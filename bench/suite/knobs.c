@@ -1,5 +1,6 @@
 /* knobs.c - parses, checks, explains and prints knobs from their table. */
 #include "bench/suite/knobs.h"
+#include "alloc/options/nearest.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -96,7 +97,16 @@ bool na_knobs_take(na_knobs_t *knobs, int argc, char **argv, int *at, char *erro
         }
     }
     *unknown = true;
-    snprintf(error, size, "unknown argument '%s'", word);
+    char hint[80];
+    na_nearest_t nearest = {.typed = word};
+    if (strncmp(word, "--", 2) == 0) {
+        nearest.typed += 2;
+        nearest.length = strcspn(word + 2, "=");
+    }
+    for (size_t i = 0; i < knobs->count && nearest.length != 0; i++)
+        na_nearest_try(&nearest, knobs->table[i].name);
+    snprintf(error, size, "unknown argument '%.100s'%s", word,
+             na_nearest_text(&nearest, "--", hint));
     return false;
 }
 

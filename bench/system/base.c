@@ -9,13 +9,21 @@
 #include <time.h>
 #include <unistd.h>
 
+static uint64_t bench_mapped;
+
 void *na_bench_map(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
         na_bench_fail("the suite itself needs %zu bytes: %s; use fewer objects, spots or threads",
                       bytes, strerror(errno));
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    bench_mapped += (bytes + page - 1) / page * page;
     return memory;
+}
+
+uint64_t na_bench_mapped(void) {
+    return bench_mapped;
 }
 
 uint64_t na_bench_now(void) {

@@ -11,6 +11,8 @@
 /* Zeroed, already resident memory of the suite's own, never returned (page granular). Ends the
  * program with a message when there is none. */
 void *na_bench_map(size_t bytes);
+/* All of it, in bytes. */
+uint64_t na_bench_mapped(void);
 
 /* Nanoseconds of a monotonic clock. */
 uint64_t na_bench_now(void);

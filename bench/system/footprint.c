@@ -1,10 +1,14 @@
 /* footprint.c - sums up /proc/self/maps without allocating. */
 #include "bench/system/footprint.h"
 
+#include "bench/system/base.h"
 #include "bench/system/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,8 +20,41 @@ static void add_mapping_line(const char *line, na_footprint_t *sum) {
     if (*at != '-') return;
     uint64_t end = strtoull(at + 1, &at, 16);
     if (at[0] != ' ' || end < begin) return;
+    bool writable = at[1] != '\0' && at[2] == 'w';
+    const char *path = strpbrk(at + 1, "/[");
+    bool anonymous = path == NULL || strcmp(path, "[heap]") == 0;
     sum->mapped += end - begin;
-    if (at[1] != '\0' && at[2] == 'w') sum->writable += end - begin;
+    if (writable) sum->writable += end - begin;
+    if (anonymous) sum->anonymous += end - begin;
+    if (anonymous && writable) sum->writable_anonymous += end - begin;
+}
+
+/* The pages of zeroed data that have no file. */
+static int add_zeroed_data(struct dl_phdr_info *object, size_t size, void *sum) {
+    (void)size;
+    const ElfW(Addr) page = (ElfW(Addr))sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &object->dlpi_phdr[i];
+        if (h->p_type != PT_LOAD || (h->p_flags & PF_W) == 0) continue;
+        ElfW(Addr) of_file = (h->p_vaddr + h->p_filesz + page - 1) / page;
+        ElfW(Addr) all = (h->p_vaddr + h->p_memsz + page - 1) / page;
+        *(uint64_t *)sum += (all - of_file) * page;
+    }
+    return 0;
+}
+
+na_footprint_t na_footprint_without_allocator(na_footprint_t found, unsigned threads) {
+    size_t stack = 0;
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) == 0) {
+        (void)pthread_attr_getstacksize(&attributes, &stack);
+        (void)pthread_attr_destroy(&attributes);
+    }
+    uint64_t ours = na_bench_mapped() + (uint64_t)threads * stack;
+    dl_iterate_phdr(add_zeroed_data, &ours);
+    if (found.writable_anonymous > ours) found.writable -= found.writable_anonymous - ours;
+    if (found.anonymous > ours) found.mapped -= found.anonymous - ours;
+    return found;
 }
 
 /* The fallback for kernels without smaps_rollup: the second number of statm, in pages. */

@@ -105,8 +105,7 @@ void na_allocator_identify(na_allocator_id_t *id) {
 /* ---- Memory and machine -----------------------------------------------------------------------
  */
 
-/* Not with fopen(): its buffers would come from the allocator under test. */
-static void read_system_file(const char *path, char *out, size_t size) {
+void na_system_file(const char *path, char *out, size_t size) {
     size_t length = 0;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file >= 0) {
@@ -127,11 +126,11 @@ static uint64_t field_bytes(const char *text, const char *name) {
 na_memory_t na_memory_read(void) {
     static char text[16384];
     na_memory_t memory = {0};
-    read_system_file("/proc/self/status", text, sizeof text);
+    na_system_file("/proc/self/status", text, sizeof text);
     memory.peak = field_bytes(text, "VmHWM:");
     memory.now = field_bytes(text, "VmRSS:");
     /* The counters behind status lag by some pages per CPU; the page tables do not. */
-    read_system_file("/proc/self/smaps_rollup", text, sizeof text);
+    na_system_file("/proc/self/smaps_rollup", text, sizeof text);
     uint64_t exact = field_bytes(text, "\nRss:");
     if (exact != 0) memory.now = exact;
     if (memory.peak < memory.now) memory.peak = memory.now;
@@ -143,7 +142,7 @@ void na_machine_describe(char *out, size_t size) {
     char model[64] = "unknown CPU";
     struct utsname name;
     cpu_set_t set;
-    read_system_file("/proc/cpuinfo", text, sizeof text);
+    na_system_file("/proc/cpuinfo", text, sizeof text);
     const char *at = strstr(text, "model name");
     if (at != NULL && (at = strchr(at, ':')) != NULL) {
         at += 1 + strspn(at + 1, " \t");
@@ -166,8 +165,11 @@ bool na_program_path(char *out, size_t size) {
 }
 
 bool na_beside_program(const char *file, char *out, size_t size) {
-    /* NA_BENCH_LIBDIR: the installed library directory, relative to that of the programs. */
-    static const char *const places[] = {".", NA_BENCH_LIBDIR, NA_BENCH_LIBDIR "/numalloc"};
+    /* NA_BENCH_LIBDIR: the installed library directory, relative to that of the programs. The other
+     * is where Debian's packages have it. */
+    static const char *const places[] = {".", NA_BENCH_LIBDIR, NA_BENCH_LIBDIR "/numalloc",
+                                         "../lib/" NA_BENCH_ARCHITECTURE,
+                                         "../lib/" NA_BENCH_ARCHITECTURE "/numalloc"};
     char program[2048], path[4096], full[4096];
     if (!na_program_path(program, sizeof program)) return false;
     char *slash = strrchr(program, '/');

@@ -20,6 +20,10 @@ typedef struct na_memory {
     uint64_t peak, now; /* resident bytes of this process; peak >= now */
 } na_memory_t;
 
+/* The begin of a file of /proc, with a 0 behind it; "" when it is not there. (Not with fopen(): its
+ * buffers would come from the allocator under test.) */
+void na_system_file(const char *path, char *out, size_t size);
+
 /* All zero when /proc is not there. */
 na_memory_t na_memory_read(void);
 

@@ -6,7 +6,7 @@
 //     std::pmr::unordered_map<int, node> index{&resource};                // any, at run time
 //
 // A heap outlives what is allocated from it; whoever destroys it first frees all of that at once.
-// Memory that is out is std::bad_alloc. C++17.
+// Memory that is out is std::bad_alloc; with -fno-exceptions, abort(). C++17.
 #ifndef NUMALLOC_HEAP_HPP
 #define NUMALLOC_HEAP_HPP
 
@@ -33,10 +33,7 @@ class heap {
     explicit heap(const char *name) : heap(named(name)) {}
     // std::bad_alloc, or std::system_error (EINVAL) for options that make no sense.
     explicit heap(const numalloc_heap_options_t &options) : heap_(numalloc_heap_create(&options)) {
-        if (heap_ != nullptr) return;
-        if (errno == EINVAL)
-            throw std::system_error(EINVAL, std::generic_category(), "numalloc::heap");
-        throw std::bad_alloc();
+        if (heap_ == nullptr) fail(errno);
     }
     ~heap() {
         numalloc_heap_destroy(heap_);
@@ -57,7 +54,7 @@ class heap {
     }
     numalloc_heap_stats_t stats() const {
         numalloc_heap_stats_t stats;
-        numalloc_heap_get_stats(heap_, &stats);
+        numalloc_heap_read_stats(heap_, &stats, sizeof stats);
         return stats;
     }
 
@@ -75,8 +72,21 @@ class heap {
         void *block = alignment <= alignof(std::max_align_t)
                           ? numalloc_heap_malloc(heap, bytes)
                           : numalloc_heap_aligned(heap, alignment, bytes);
-        if (block == nullptr) throw std::bad_alloc();
+        if (block == nullptr) fail(ENOMEM);
         return block;
+    }
+
+    // ENOMEM, EINVAL; EOVERFLOW: so many objects have no size.
+    [[noreturn]] static void fail(int error) {
+#ifdef __cpp_exceptions
+        if (error == EINVAL)
+            throw std::system_error(EINVAL, std::generic_category(), "numalloc::heap");
+        if (error == EOVERFLOW) throw std::bad_array_new_length();
+        throw std::bad_alloc();
+#else
+        (void)error;
+        std::abort();
+#endif
     }
 
   private:
@@ -89,7 +99,8 @@ class heap {
     numalloc_heap_t *heap_;
 };
 
-// For std::pmr containers. Equal to others of the same heap.
+// For std::pmr containers. Equal to others of the same heap; with -fno-rtti to itself alone, and
+// containers then copy where they could move.
 class memory_resource final : public std::pmr::memory_resource {
   public:
     explicit memory_resource(const heap &from) noexcept : heap_(from.get()) {}
@@ -106,8 +117,12 @@ class memory_resource final : public std::pmr::memory_resource {
         heap::deallocate(block);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
+#ifdef __cpp_rtti
         auto same = dynamic_cast<const memory_resource *>(&other);
         return same != nullptr && same->heap_ == heap_;
+#else
+        return this == &other;
+#endif
     }
 
     numalloc_heap_t *heap_;
@@ -129,8 +144,7 @@ template <typename T> class allocator {
     }
 
     [[nodiscard]] T *allocate(std::size_t count) {
-        if (count > std::numeric_limits<std::size_t>::max() / sizeof(T))
-            throw std::bad_array_new_length();
+        if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) heap::fail(EOVERFLOW);
         return static_cast<T *>(heap::allocate_from(heap_, count * sizeof(T), alignof(T)));
     }
     void deallocate(T *block, std::size_t) noexcept {

@@ -2,12 +2,18 @@
  *
  * malloc, free and their kin are declared by <stdlib.h> and <malloc.h> as always; a program that is
  * only preloaded needs nothing from this header. All functions here are thread-safe. None may be
- * called from a signal handler unless its comment says so. */
-#ifndef NUMALLOC_H
-#define NUMALLOC_H
+ * called from a signal handler unless its comment says so.
+ *
+ * A function that fills a structure takes the size that the caller gives it, sizeof the structure:
+ * later versions append members; what the library does not know is zero. docs/interface.md has what
+ * may change and when. */
+#ifndef NUMALLOC_NUMALLOC_H
+#define NUMALLOC_NUMALLOC_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "numalloc/modes.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,7 +46,26 @@ typedef struct numalloc_stats {
     uint64_t leaked_by_fork; /* upper bound of blocks lost in forked children's foreign caches */
 } numalloc_stats_t;
 
-void numalloc_get_stats(numalloc_stats_t *stats);
+void numalloc_read_stats(numalloc_stats_t *stats, size_t size);
+
+/* Figures by name: "allocated", "node.0.dirty", "class.48.cached", "option.limit". The table is
+ * in libnumalloc(3). Writes a uint64_t to *value, and its size, 8, to *size, which is the room
+ * there is; value NULL: the size only. 0; or -1: ENOENT, there is no such figure, node or class;
+ * EINVAL, there is not enough room. A snapshot: other threads go on while it is taken. */
+int numalloc_get(const char *name, void *value, size_t *size);
+
+/* Sets one of the "option." figures, which may change while the program runs; a uint64_t. 0; or -1:
+ * ENOENT; EPERM, it cannot be set, or not in this process; EINVAL, not such a value. */
+int numalloc_set(const char *name, const void *value, size_t size);
+
+/* The names that there are, from 0 on; NULL: no more. "N" and "SIZE" stand for numbers. Static.
+ * `meaning`: one line; may be NULL. */
+const char *numalloc_figure(size_t index, const char **meaning);
+
+/* All figures as a JSON object: those of the process, and "nodes" and "classes", arrays of objects.
+ * Returns its length; what does not fit into `size` bytes, with the NUL at the end, is cut off, so
+ * that one more call with a larger `text` is needed. Does not allocate. */
+size_t numalloc_stats_json(char *text, size_t size);
 
 /* --- NUMA ---------------------------------------------------------------------------------------
  *
@@ -52,7 +77,7 @@ void numalloc_get_stats(numalloc_stats_t *stats);
  * memory that this process may use. Blocks are malloc's: free() and realloc() take them on any
  * thread; realloc may move one to the calling thread's node. Where the system refuses to place
  * memory (seccomp filters of containers), it lies where it is first touched, and
- * numalloc_get_node_stats says so. Sizes are bytes. */
+ * numalloc_read_node_stats says so. Sizes are bytes. */
 
 /* Writes the numbers of the nodes that have, or had since the start, memory for this process, at
  * most `most` of them, to `nodes` (may be NULL if most is 0); returns how many there are, at least
@@ -93,7 +118,8 @@ int numalloc_node_of(const void *address);
 int numalloc_page_node(const void *address);
 
 /* What became of a block's system pages, in bytes; the sum is the size of all pages that hold the
- * block (malloc_usable_size, or 0 pages for a block that shares its pages with others). */
+ * block (malloc_usable_size, or 0 pages for a block that shares its pages with others). It stays as
+ * it is. */
 typedef struct numalloc_migration {
     size_t moved;     /* now on the node */
     size_t already;   /* were there */
@@ -101,7 +127,7 @@ typedef struct numalloc_migration {
                          blocks below 2 MiB the node they were allocated for; for larger ones where
                          they are touched, above 128 MiB the node. Up to Linux 6.5 also those
                          that NUMA balancing has hidden until they are used again
-                         (NUMALLOC_NUMA=balanced or unbound) */
+                         (NUMALLOC_NUMA=unbound) */
     size_t refused;   /* the kernel did not move them (pinned, no memory there, shared) */
     size_t shared; /* not whole: system pages, or huge pages, that also hold other blocks, or what
                       is outside of the range */
@@ -178,7 +204,7 @@ typedef struct numalloc_node_stats {
 
 /* `node` is one of numalloc_nodes, or -1 for the memory of threads with a memory policy of their
  * own and of interleaved blocks. 0; or -1 and EINVAL. */
-int numalloc_get_node_stats(int node, numalloc_node_stats_t *stats);
+int numalloc_read_node_stats(int node, numalloc_node_stats_t *stats, size_t size);
 
 /* --- Heaps of the program's own -----------------------------------------------------------------
  *
@@ -223,11 +249,11 @@ typedef struct numalloc_heap_options {
     const int *nodes;  /* NUMALLOC_HEAP_INTERLEAVED; NULL: all usable ones */
     size_t node_count; /* length of `nodes` */
     unsigned flags;    /* NUMALLOC_HEAP_OWN_LINES | ... */
-    unsigned reserved; /* 0 */
+    unsigned size;     /* 0: no members but these are used; else sizeof (numalloc_heap_options_t) */
 } numalloc_heap_options_t;
 
-/* A heap; `options` may be NULL. NULL: EINVAL, a node is not usable, an unknown place or flag, or
- * `reserved` is not 0; ENOMEM, also when there are too many. */
+/* A heap; `options` may be NULL. NULL: EINVAL, a node is not usable, an unknown place or flag, or a
+ * member is used that the library does not know; ENOMEM, also when there are too many. */
 numalloc_heap_t *numalloc_heap_create(const numalloc_heap_options_t *options);
 
 /* As malloc, calloc, aligned_alloc and realloc. numalloc_heap_realloc of a block that is not of the
@@ -260,7 +286,7 @@ typedef struct numalloc_heap_stats {
     uint64_t in_spans; /* in pages that are the heap's */
 } numalloc_heap_stats_t;
 
-void numalloc_heap_get_stats(numalloc_heap_t *heap, numalloc_heap_stats_t *stats);
+void numalloc_heap_read_stats(numalloc_heap_t *heap, numalloc_heap_stats_t *stats, size_t size);
 
 /* --- Leaks --------------------------------------------------------------------------------------
  *
@@ -287,7 +313,7 @@ typedef struct numalloc_leaks {
  * 0, or -1: ENOTSUP, NUMALLOC_LEAKS is not set, or the system does not let itself be asked;
  * ECANCELED, the scan failed (said on stderr); EBUSY, the calling thread is inside the profiler;
  * ENOMEM. Not for signal handlers. */
-NUMALLOC_MAY_LACK int numalloc_find_leaks(numalloc_leaks_t *leaks, int report);
+NUMALLOC_MAY_LACK int numalloc_scan_leaks(numalloc_leaks_t *leaks, size_t size, int report);
 
 /* --- Profiling ----------------------------------------------------------------------------------
  *
@@ -301,42 +327,77 @@ NUMALLOC_MAY_LACK int numalloc_find_leaks(numalloc_leaks_t *leaks, int report);
  *
  *     #define NUMALLOC_WEAK
  *     #include <numalloc/numalloc.h>
- *     NUMALLOC_IF(numalloc_profile_start, -1, ("sites", NULL));
+ *     NUMALLOC_IF(numalloc_record_start, -1, (NUMALLOC_MODE_SITES, NULL));
  */
-#define NUMALLOC_IF(function, otherwise, arguments)                                                \
+#define NUMALLOC_IF(function, otherwise, arguments) /* NOLINTNEXTLINE(*-macro-parentheses) */      \
     ((function) != NULL ? (function)arguments : (otherwise))
 
-/* Begins a profile. `mode`: "sites", "sample" or "trace"; NULL: as NUMALLOC_PROFILE says, else
- * "sites". `file`: name pattern or directory as for NUMALLOC_PROFILE_FILE; NULL: as that says.
- * Blocks from before are "before profiling": their frees are counted as such and nowhere else. 0,
- * or -1: EALREADY, a profile is running; EINVAL, no such mode; ECANCELED, NUMALLOC_PROFILE_ONLY or
- * _RANKS leaves this process out, or it is about to end; EIO, the file cannot be made (said on
- * stderr); EBUSY, a thread is stopped inside the profiler; ENOMEM. */
-NUMALLOC_MAY_LACK int numalloc_profile_start(const char *mode, const char *file);
+/* Begins a profile. Mode NUMALLOC_MODE_DEFAULT: as NUMALLOC_PROFILE says, else sites. `file`: name
+ * pattern or directory as for NUMALLOC_PROFILE_FILE; NULL: as that says. Blocks from before are
+ * "before profiling": their frees are counted as such and nowhere else. 0, or -1: EALREADY, a
+ * profile is running; EINVAL, no such mode; ECANCELED, NUMALLOC_PROFILE_ONLY or _RANKS leaves this
+ * process out, or it is about to end; EIO, the file cannot be made (said on stderr); EBUSY, a
+ * thread is stopped inside the profiler; ENOMEM. */
+NUMALLOC_MAY_LACK int numalloc_record_start(numalloc_mode_t mode, const char *file);
+
+/* What else a profile may be asked for. */
+typedef struct numalloc_record_options {
+    size_t size; /* sizeof (numalloc_record_options_t) */
+    numalloc_mode_t mode;
+    const char *file; /* both as above */
+    const char
+        *settings; /* "access=watch,python=1": what libnumalloc(3) lists at NUMALLOC_PROFILE,
+                    * for this profile alone; NULL, and the others: as the environment says */
+} numalloc_record_options_t;
+
+/* As numalloc_record_start. EINVAL also: no such setting or value, or a member is used that the
+ * library does not know. */
+NUMALLOC_MAY_LACK int numalloc_record_start_with(const numalloc_record_options_t *options);
 
 /* Ends it: its file is complete. Another may be begun; each gets a file of its own, numbered where
  * the name is the same. 0, or -1: EALREADY, none is running; ENOMEM, EBUSY. */
-NUMALLOC_MAY_LACK int numalloc_profile_stop(void);
+NUMALLOC_MAY_LACK int numalloc_record_stop(void);
 
 /* Copies the profile as it is at this moment to a file of its own, with the next number behind the
  * name; the profile goes on. Other threads wait at their next event meanwhile. 0, or -1: ENODATA,
  * none is running, or (in a forked child) nothing has happened yet; EIO, said on stderr; EBUSY,
  * ENOMEM. */
-NUMALLOC_MAY_LACK int numalloc_profile_dump(void);
+NUMALLOC_MAY_LACK int numalloc_record_dump(void);
 
 /* 1: a profile is running. Async-signal-safe. */
-NUMALLOC_MAY_LACK int numalloc_profile_is_running(void);
+NUMALLOC_MAY_LACK int numalloc_record_is_running(void);
 
 /* The same three, carried out by the next slow path of any thread: after at most 256 allocations of
  * one size, or by the thread of NUMALLOC_BACKGROUND. Async-signal-safe. */
-#define NUMALLOC_PROFILE_START 1
-#define NUMALLOC_PROFILE_STOP  2
-#define NUMALLOC_PROFILE_DUMP  3
-NUMALLOC_MAY_LACK void numalloc_profile_request(int what);
+typedef enum numalloc_request {
+    NUMALLOC_REQUEST_START = 1,
+    NUMALLOC_REQUEST_STOP = 2,
+    NUMALLOC_REQUEST_DUMP = 3
+} numalloc_request_t;
+NUMALLOC_MAY_LACK void numalloc_record_request(numalloc_request_t what);
+
+/* What the running profile knows of a live block. */
+typedef struct numalloc_site {
+    const void *block; /* where it begins */
+    uint64_t size;     /* bytes, as they were asked for */
+    uint64_t age;      /* nanoseconds, in steps of 256 ticks of the processor's clock; those of some
+                        * 20 days and more begin at 0 again */
+    uint32_t stack;    /* of its allocation: numalloc_profile_site_stack of <numalloc/profile.h> */
+    uint32_t thread;   /* that allocated it: id of numalloc_profile_thread */
+    int32_t node;      /* of the CPU that allocated it */
+    uint32_t reserved; /* 0 */
+} numalloc_site_t;
+
+/* The block that holds `address`, which may be any. 0; or -1, and nothing is written: no live block
+ * that the running profile has recorded. (Mode sample records some of them.) What is said was true
+ * at some moment of the call. There is no search: the time is that of a few reads of memory,
+ * however many blocks there are, and longer only where caches do not hold what is read.
+ * Async-signal-safe; errno stays. */
+NUMALLOC_MAY_LACK int numalloc_find_site(const void *address, numalloc_site_t *site, size_t size);
 
 /* Names this moment on the profile's time line (the first 47 bytes count). Nothing without a
  * profile. */
-NUMALLOC_MAY_LACK void numalloc_profile_marker(const char *name);
+NUMALLOC_MAY_LACK void numalloc_record_marker(const char *name);
 
 /* A program's own allocator, which takes large blocks or mappings and hands out parts of them, says
  * here what it hands out: the profile then has these blocks, too, as a kind of their own, with
@@ -362,6 +423,10 @@ NUMALLOC_MAY_LACK void numalloc_pool_destroy(numalloc_pool_t *pool);
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }
+#endif
+
+#ifndef NUMALLOC_NO_DEPRECATED
+#include "numalloc/deprecated.h"
 #endif
 
 #endif

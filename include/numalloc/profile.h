@@ -29,6 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "numalloc/modes.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -46,17 +48,19 @@ int numalloc_profile_damage(numalloc_profile_t *profile, size_t index, char *tex
 
 /* ---- the run ---- */
 
-#define NUMALLOC_PROFILE_SITES  1 /* every event: figures are exact */
-#define NUMALLOC_PROFILE_SAMPLE 2 /* blocks drawn at random: figures are estimates */
-#define NUMALLOC_PROFILE_TRACE  3 /* every event by itself: figures are exact */
+#ifndef NUMALLOC_NO_DEPRECATED /* names of 0.1 */
+#define NUMALLOC_PROFILE_SITES  NUMALLOC_MODE_SITES
+#define NUMALLOC_PROFILE_SAMPLE NUMALLOC_MODE_SAMPLE
+#define NUMALLOC_PROFILE_TRACE  NUMALLOC_MODE_TRACE
+#endif
 
 typedef struct numalloc_profile_header {
     const char *program, *command, *host, *writer;
     int32_t pid, ppid;
-    int32_t inherited_pid;  /* forked child: pid of its parent's profile; else 0 */
-    int32_t rank;           /* MPI rank, -1: none */
-    uint32_t ranks;         /* of the job; 0: not known */
-    uint32_t mode;          /* NUMALLOC_PROFILE_* */
+    int32_t inherited_pid; /* forked child: pid of its parent's profile; else 0 */
+    int32_t rank;          /* MPI rank, -1: none */
+    uint32_t ranks;        /* of the job; 0: not known */
+    numalloc_mode_t mode;
     uint32_t nodes;         /* memory nodes */
     int32_t closed;         /* 0: killed, or still running */
     uint64_t start_unix_ns; /* CLOCK_REALTIME */
@@ -69,6 +73,8 @@ typedef struct numalloc_profile_header {
     uint64_t truncated_stacks; /* events whose outer frames are not known */
     uint64_t before_frees;     /* frees of blocks from before the profile */
     const char *job;           /* of the batch system or MPI launcher; "": none known */
+    uint32_t dump;             /* number of the dump of a running process that this is; 0: none */
+    uint32_t reserved;
 } numalloc_profile_header_t;
 
 /* Never fails. */

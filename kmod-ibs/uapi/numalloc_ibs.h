@@ -6,8 +6,8 @@
  *
  *     fd = open("/dev/numalloc_ibs", O_RDWR | O_CLOEXEC);
  *     ioctl(fd, NA_IBS_INFO, &info);      what this machine can do, and why not more
- *     ioctl(fd, NA_IBS_SETUP, &setup);    makes one ring for each possible CPU
- *     mmap(..., fd, NA_IBS_RING_OFFSET(cpu)) of each ring
+ *     ioctl(fd, NA_IBS_SETUP, &setup);    says how large a ring is
+ *     mmap(..., fd, NA_IBS_RING_OFFSET(cpu)) makes and maps the ring of a CPU that is online
  *     ioctl(fd, NA_IBS_START, &start);    from here on records arrive
  *     poll(fd), read the rings            (reader's side: see struct na_ibs_ring)
  *     ioctl(fd, NA_IBS_STOP);             may be started again, with another source
@@ -16,17 +16,21 @@
  * munmap, exec or the end of the process, the session ends for good (poll says POLLHUP), whoever
  * still holds the descriptor. Rings are not inherited by forked children, and every call but
  * NA_IBS_INFO is refused to them (EPERM). Threads are sampled, those that exist at START and those
- * that come later.
+ * that come later. Samples on a CPU whose ring was not mapped are counted, and lost.
+ *
+ * Rings are locked memory of the user: so much for each CPU that is online (the module's parameter
+ * mlock_kb), then what RLIMIT_MEMLOCK allows, together with perf's buffers; more wants CAP_IPC_LOCK
+ * (mmap: EPERM). All rings together may take an eighth of the memory that is available (ENOMEM).
  *
  * All structures that are passed begin with their size, which must be the one below (EINVAL). Words
  * that are reserved must be 0. Little-endian, 64-bit only. */
-#ifndef NUMALLOC_IBS_H
-#define NUMALLOC_IBS_H
+#ifndef NUMALLOC_KMOD_IBS_UAPI_NUMALLOC_IBS_H
+#define NUMALLOC_KMOD_IBS_UAPI_NUMALLOC_IBS_H
 
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define NA_IBS_ABI  1
+#define NA_IBS_ABI  2
 #define NA_IBS_PATH "/dev/numalloc_ibs"
 
 /* Where samples come from. */
@@ -177,7 +181,7 @@ struct na_ibs_info {
     __u32 size;
     __u32 abi;
     __u32 sources;  /* bit 1 << enum na_ibs_source: can be started here, by this caller */
-    __u32 cpus;     /* rings: possible CPUs, numbered below this; some numbers may have none */
+    __u32 cpus;     /* CPUs are numbered below this; some numbers may have none */
     __u32 ibs_caps; /* CPUID 8000_001B EAX as the kernel masks it; 0: no IBS */
     __u32 family;   /* of the CPU, as displayed */
     __u32 model;
@@ -185,7 +189,10 @@ struct na_ibs_info {
     __u64 tick_ns;      /* a throttled counter rests at most this long */
     __u32 sessions;     /* open now, in all processes */
     __u32 events;       /* perf events that the module holds now */
-    char why[128];      /* why IBS cannot be used; empty: it can */
+    __u32 online;       /* CPUs that are: rings to be had */
+    __u32 reserved;
+    char why[128];     /* why IBS cannot be used; empty: it can */
+    char refused[128]; /* why the last call of this session was refused that was; else empty */
 };
 
 struct na_ibs_setup {
@@ -242,6 +249,7 @@ struct na_ibs_stats {
     __u64 enabled; /* ns that the session's counters were enabled, summed over them (cpu -1 only) */
     __u64 running; /* and ns that they counted: less where perf had to share the hardware */
     __u64 unarmed; /* CPUs that could not be given a counter (whole CPUs only) */
+    __u64 no_ring; /* samples on CPUs without a ring, in no other account (cpu -1 only) */
 };
 
 /* Tests only: the module wants to be loaded with test_sources=1, the caller needs CAP_SYS_ADMIN. */

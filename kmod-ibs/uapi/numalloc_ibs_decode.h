@@ -15,8 +15,8 @@
  * Errata: 717, 718 (15h 00h-1Fh: TLB bits of DATA3 stick), 1293 (19h 00h-0Fh: DATA2 and L2Miss are
  * wrong for software prefetches and loads without a miss buffer). CacheHitSt is wrong on 19h
  * 00h-0Fh and 20h-5Fh. */
-#ifndef NUMALLOC_IBS_DECODE_H
-#define NUMALLOC_IBS_DECODE_H
+#ifndef NUMALLOC_KMOD_IBS_UAPI_NUMALLOC_IBS_DECODE_H
+#define NUMALLOC_KMOD_IBS_UAPI_NUMALLOC_IBS_DECODE_H
 
 #include <linux/perf_event.h>
 #include <linux/types.h>

@@ -77,8 +77,9 @@ void numalloc_profile_header(numalloc_profile_t *p, numalloc_profile_header_t *h
         .truncated_stacks = h->truncated_stacks,
         .before_frees = h->before_frees,
         .job = h->job,
+        .dump = na_reader_dump(p->reader),
     };
-    na_profile_fill(header, size, &full, sizeof full);
+    na_fill_struct(header, size, &full, sizeof full);
 }
 
 const char *numalloc_profile_environment(numalloc_profile_t *p, size_t index) {
@@ -110,7 +111,7 @@ int numalloc_profile_module(numalloc_profile_t *p, uint32_t id, numalloc_profile
         .build_id_size = m->build_id_size,
         .main = (m->flags & NA_NPROF_MODULE_MAIN) != 0,
     };
-    na_profile_fill(module, size, &full, sizeof full);
+    na_fill_struct(module, size, &full, sizeof full);
     return 0;
 }
 
@@ -137,7 +138,7 @@ int numalloc_profile_thread(numalloc_profile_t *p, uint32_t id, numalloc_profile
         .frees = unscaled(p, t->free_count),
         .total_bytes = t->alloc_bytes,
     };
-    na_profile_fill(thread, size, &full, sizeof full);
+    na_fill_struct(thread, size, &full, sizeof full);
     return 0;
 }
 
@@ -190,7 +191,7 @@ static bool open_profile_symbols(numalloc_profile_t *p) {
     if (p->symbols != NULL) return true;
     p->symbols = na_symbols_open(na_reader_stacks(p->reader), na_reader_modules(p->reader));
     if (p->symbols != NULL) na_symbols_python(p->symbols, p->reader);
-    if (p->symbols != NULL) na_symbols_jit(p->symbols, na_reader_header(p->reader));
+    if (p->symbols != NULL) na_symbols_process(p->symbols, na_reader_header(p->reader));
     size_t size;
     const char *added = na_reader_symbols(p->reader, &size);
     return p->symbols != NULL && (added == NULL || na_symbols_add(p->symbols, added, size));
@@ -219,8 +220,8 @@ size_t numalloc_profile_stack_frames(numalloc_profile_t *p, uint32_t stack, size
                 .module = known[i].module,
                 .offset = known[i].offset,
             };
-            na_profile_fill((char *)frames + (at - first) * frame_size, frame_size, &full,
-                            sizeof full);
+            na_fill_struct((char *)frames + (at - first) * frame_size, frame_size, &full,
+                           sizeof full);
         }
     }
     return at > first ? at - first : 0;
@@ -269,7 +270,7 @@ int numalloc_profile_events_next(numalloc_profile_t *p, numalloc_profile_event_t
         .thread = from.thread,
         .allocates = allocates,
     };
-    na_profile_fill(event, size, &full, sizeof full);
+    na_fill_struct(event, size, &full, sizeof full);
     return 1;
 }
 
@@ -302,6 +303,6 @@ int numalloc_profile_point(numalloc_profile_t *p, size_t index, numalloc_profile
         .mapped = sampled ? (double)from->mapped : NAN,
         .own = sampled ? (double)from->own : NAN,
     };
-    na_profile_fill(point, size, &full, sizeof full);
+    na_fill_struct(point, size, &full, sizeof full);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* accesses.c - the part of the C API that gives access profiles (numalloc/profile.h). */
+/* profile_accesses.c - the part of the C API that gives access profiles (numalloc/profile.h). */
 #include "profiler/api/profile_priv.h"
 
 /* Number of ids that a table of this size may have. */
@@ -65,7 +65,7 @@ int numalloc_profile_access_source(numalloc_profile_t *p, uint32_t id,
         .homes_asked = s->homes_asked,
         .homes_unknown = s->homes_unknown,
     };
-    na_profile_fill(source, size, &full, sizeof full);
+    na_fill_struct(source, size, &full, sizeof full);
     return 0;
 }
 
@@ -79,7 +79,7 @@ int numalloc_profile_access_node(numalloc_profile_t *p, uint32_t id,
         .memory_bytes = n->memory_bytes,
         .distance = n->distance,
     };
-    na_profile_fill(node, size, &full, sizeof full);
+    na_fill_struct(node, size, &full, sizeof full);
     return 0;
 }
 
@@ -97,7 +97,7 @@ int numalloc_profile_access_thread(numalloc_profile_t *p, uint32_t id,
         .stack_low = t->stack_low,
         .stack_high = t->stack_high,
     };
-    na_profile_fill(thread, size, &full, sizeof full);
+    na_fill_struct(thread, size, &full, sizeof full);
     return 0;
 }
 
@@ -120,7 +120,7 @@ int numalloc_profile_access_mapping(numalloc_profile_t *p, uint32_t id,
         .allocator = (m->flags & NA_NPROF_MAPPING_ALLOCATOR) != 0,
         .stack = (m->flags & NA_NPROF_MAPPING_STACK) != 0,
     };
-    na_profile_fill(mapping, size, &full, sizeof full);
+    na_fill_struct(mapping, size, &full, sizeof full);
     return 0;
 }
 
@@ -138,7 +138,7 @@ int numalloc_profile_access_object(numalloc_profile_t *p, uint32_t id,
         .pool = o->pool,
         .node = o->node,
     };
-    na_profile_fill(object, size, &full, sizeof full);
+    na_fill_struct(object, size, &full, sizeof full);
     return 0;
 }
 
@@ -162,7 +162,7 @@ int numalloc_profile_access_window(numalloc_profile_t *p, uint32_t id,
         .inverse = w->inverse,
         .interval_ns = w->interval_ns,
     };
-    na_profile_fill(window, size, &full, sizeof full);
+    na_fill_struct(window, size, &full, sizeof full);
     return 0;
 }
 
@@ -197,6 +197,6 @@ int numalloc_profile_access(numalloc_profile_t *p, size_t index, numalloc_profil
         .home_later = (s->flags & NA_NPROF_SAMPLE_HOME_LATER) != 0,
         .by_kernel = (s->flags & NA_NPROF_SAMPLE_KERNEL) != 0,
     };
-    na_profile_fill(access, size, &full, sizeof full);
+    na_fill_struct(access, size, &full, sizeof full);
     return 0;
 }

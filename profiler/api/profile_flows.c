@@ -76,7 +76,7 @@ int numalloc_profile_flows_object(const numalloc_profile_flows_t *f, uint32_t ob
         .node = o->node,
         .touches = o->samples,
     };
-    na_profile_fill(to, size, &full, sizeof full);
+    na_fill_struct(to, size, &full, sizeof full);
     return 0;
 }
 
@@ -91,7 +91,7 @@ int numalloc_profile_flows_thread(const numalloc_profile_flows_t *f, uint32_t th
         .pid = f->of.processes[t->process].pid,
         .touches = t->samples,
     };
-    na_profile_fill(to, size, &full, sizeof full);
+    na_fill_struct(to, size, &full, sizeof full);
     return 0;
 }
 
@@ -116,7 +116,7 @@ static int give_touch(const na_flows_t *flows, na_flow_t flow, size_t index,
         .op = a->op,
         .dram = na_touch_is_dram(a),
     };
-    na_profile_fill(to, size, &full, sizeof full);
+    na_fill_struct(to, size, &full, sizeof full);
     return 0;
 }
 
@@ -161,6 +161,6 @@ int numalloc_profile_flows_verdict(numalloc_profile_flows_t *f, uint32_t index,
         .gain_remote = v->gain_remote,
         .gain_latency = v->gain_latency,
     };
-    na_profile_fill(to, size, &full, sizeof full);
+    na_fill_struct(to, size, &full, sizeof full);
     return 0;
 }

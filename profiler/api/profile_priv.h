@@ -4,12 +4,13 @@
 
 #include <string.h>
 
+#include "alloc/api/fill_struct.h"
 #include "numalloc/profile.h"
 #include "profiler/analyze/blocks/site_sums.h"
 #include "profiler/dump/symbols/symbols.h"
-#include "profiler/format/reader/access.h"
 #include "profiler/format/reader/events.h"
 #include "profiler/format/reader/reader.h"
+#include "profiler/format/reader/reader_access.h"
 
 struct numalloc_profile {
     na_reader_t *reader;
@@ -18,11 +19,5 @@ struct numalloc_profile {
     na_symbols_t *symbols; /* opened when the first frame is asked for */
     na_events_t *events;   /* when the first event is */
 };
-
-/* The caller's structure may be shorter (older) or longer (newer) than ours. */
-static inline void na_profile_fill(void *to, size_t size, const void *from, size_t from_size) {
-    memset(to, 0, size);
-    memcpy(to, from, size < from_size ? size : from_size);
-}
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef NUMALLOC_PROFILER_CONTAINERS_HASH_H
 #define NUMALLOC_PROFILER_CONTAINERS_HASH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Hash of a text behind another hash, or behind NA_HASH_BEGIN (FNV-1a). */
@@ -9,6 +10,13 @@
 static inline uint64_t na_hash_text(uint64_t hash, const char *text) {
     for (; *text != 0; text++)
         hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* The same of so many bytes. */
+static inline uint64_t na_hash_bytes(uint64_t hash, const char *text, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
     return hash;
 }
 

@@ -1,8 +1,8 @@
-/* api_leaks.c - numalloc_find_leaks. */
+/* api_leaks.c - numalloc_scan_leaks. */
 #include <errno.h>
 
-#include "alloc/api/init.h"
-#include "alloc/thread/attach.h"
+#include "alloc/api/fill_struct.h"
+#include "alloc/core/thread/attach.h"
 #include "numalloc/numalloc.h"
 #include "profiler/control/control.h"
 
@@ -15,7 +15,7 @@ static int find_leaks(na_leak_totals_t *totals, bool report, uintptr_t from) {
     return error;
 }
 
-int numalloc_find_leaks(numalloc_leaks_t *leaks, int report) {
+int numalloc_scan_leaks(numalloc_leaks_t *leaks, size_t size, int report) {
     na_leak_totals_t totals = {0};
     int error = find_leaks(&totals, report != 0, na_leaks_here());
     if (error != 0) {
@@ -23,7 +23,7 @@ int numalloc_find_leaks(numalloc_leaks_t *leaks, int report) {
         return -1;
     }
     const na_leak_sum_t *of = totals.of;
-    *leaks = (numalloc_leaks_t){
+    const numalloc_leaks_t found = {
         .lost_blocks = of[NA_LEAK_LOST].blocks,
         .lost_bytes = of[NA_LEAK_LOST].bytes,
         .indirect_blocks = of[NA_LEAK_INDIRECT].blocks,
@@ -35,5 +35,6 @@ int numalloc_find_leaks(numalloc_leaks_t *leaks, int report) {
         .threads = totals.threads,
         .missed = totals.missed,
     };
+    na_fill_struct(leaks, size, &found, sizeof found);
     return 0;
 }

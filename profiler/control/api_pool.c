@@ -1,9 +1,8 @@
 /* api_pool.c - numalloc_pool_* and markers: passed on to the profiler, if there is one. */
-#include "alloc/api/init.h"
-#include "alloc/cache/thread_cache.h"
-#include "alloc/sys/lock.h"
-#include "alloc/thread/attach.h"
-#include "alloc/track/recording.h"
+#include "alloc/core/cache/thread_cache.h"
+#include "alloc/core/sys/lock.h"
+#include "alloc/core/thread/attach.h"
+#include "alloc/record/recording.h"
 #include "numalloc/numalloc.h"
 
 /* Pools outlive profiles, so their names are kept here. A slot is used again after its pool. */
@@ -67,7 +66,7 @@ void na_pools_after_fork_child(void) {
     na_lock_reset(&pool_lock);
 }
 
-void numalloc_profile_marker(const char *name) {
+void numalloc_record_marker(const char *name) {
     if (na_hooks == NULL || name == NULL) return;
     na_tcache_t *tcache = na_tcache_enter();
     if (tcache == NULL) return;

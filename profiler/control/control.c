@@ -4,32 +4,35 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "alloc/api/init.h"
-#include "alloc/api/whose.h"
-#include "alloc/malloc/large.h"
-#include "alloc/malloc/traced.h"
-#include "alloc/page/pageheap.h"
-#include "alloc/policy/policy.h"
-#include "alloc/policy/report.h"
-#include "alloc/sys/lock.h"
-#include "alloc/sys/options.h"
-#include "alloc/sys/os.h"
-#include "alloc/sys/print.h"
-#include "alloc/thread/attach.h"
-#include "alloc/thread/switch.h"
-#include "alloc/track/lookup.h"
-#include "alloc/track/misuse.h"
-#include "alloc/track/recording.h"
-#include "alloc/track/sampler.h"
+#include "alloc/api/figures.h"
+#include "alloc/core/malloc/large.h"
+#include "alloc/core/page/pageheap.h"
+#include "alloc/core/sys/lock.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/print.h"
+#include "alloc/core/thread/attach.h"
+#include "alloc/core/thread/switch.h"
+#include "alloc/core/track/misuse.h"
+#include "alloc/core/track/track.h"
+#include "alloc/interpose/whose.h"
+#include "alloc/options/options_read.h"
+#include "alloc/record/lookup.h"
+#include "alloc/record/recording.h"
+#include "profiler/control/publish.h"
 #include "profiler/format/nprof.h"
 #include "profiler/leaks/leaks.h"
+#include "profiler/policy/policy.h"
+#include "profiler/policy/policy_report.h"
 #include "profiler/record/state/record.h"
 #include "profiler/record/state/where.h"
 
 enum { LOOK_MS = 20, TRIGGER_MS = 100, POLICY_MS = 1000 }; /* least time between two looks */
+enum { STAY_MS = 100 }; /* a forked child that lives longer has not just been about to exec */
 
 static na_lock_t lock; /* guards all below but what is atomic */
 static bool running;
@@ -38,7 +41,13 @@ static bool ended;  /* the process does */
 static bool wanted; /* this program is one to profile */
 static na_profile_config_t config;
 
-static _Atomic(unsigned) requests; /* na_request_t, not yet carried out */
+/* Its requests (na_request_t, not yet carried out) are those of all. Nobody here reads what others
+ * write, or writes what they read alone; so it is said that somebody does. */
+__attribute__((used)) static na_mailbox_t mailbox = {.magic = NA_MAILBOX_MAGIC,
+                                                     .version = NA_MAILBOX_VERSION};
+__attribute__((used)) NA_SPARSE static char mailbox_text[4096 + 128];
+
+static _Atomic(uint64_t) stays_at_ms; /* in a forked child whose profile may not have begun; 0 */
 
 static _Atomic(bool) watching; /* there is something to look for */
 static _Atomic(uint64_t) next_look_ms;
@@ -51,6 +60,9 @@ static struct watch {
     uint64_t trigger_at_ms;           /* next look */
     struct stat seen;                 /* the trigger as last read; st_ino 0: not there */
 } watch;
+
+/* All that is another process's in `requests`. */
+#define ASKED (NA_MAILBOX_ASK * (unsigned)(NA_REQUEST_START | NA_REQUEST_STOP | NA_REQUEST_DUMP))
 
 static bool try_lock(void) {
     return na_try_lock(&lock);
@@ -82,40 +94,31 @@ static const na_record_t *record_of(const void *block) {
     return span != NULL && na_is_block_start(span, block) ? na_record_of(span, block) : NULL;
 }
 
-/* Of the sources that only tests ask for, 0: none. */
-static na_access_choice_t test_source(void) {
-    uint64_t choice = na_option(NA_OPT_TEST_ACCESS);
-    return choice == 0 ? NA_ACCESS_OFF : (na_access_choice_t)(NA_ACCESS_KMOD_FAULT - 1 + choice);
+/* The sources that only tests ask for come instead of any other. */
+static na_access_choice_t access_source(uint64_t asked) {
+    uint64_t test = na_option(NA_OPT_TEST_ACCESS);
+    return asked == NA_ACCESS_OFF || test == 0
+               ? (na_access_choice_t)asked
+               : (na_access_choice_t)(NA_ACCESS_KMOD_FAULT - 1 + test);
 }
 
-/* "MODE[,access[=SOURCE]]"; without the latter the option's source. */
-static bool mode_of(const char *text, na_profile_mode_t *mode, na_access_choice_t *access) {
+/* "MODE[,SETTINGS]", and more settings; NULL: none. They go to `numbers`. */
+static bool mode_of(const char *text, const char *settings, na_profile_mode_t *mode,
+                    uint64_t numbers[NA_OPT_ALL]) {
     static const struct {
         char name[8];
         na_profile_mode_t mode;
     } modes[] = {
         {"sample", NA_PROFILE_SAMPLE}, {"sites", NA_PROFILE_SITES}, {"trace", NA_PROFILE_TRACE}};
-    size_t length;
-    int source = na_option_access(text, &length);
-    if (source < 0) return false;
-    *access = (na_access_choice_t)(text[length] != 0 ? (uint64_t)source : na_option(NA_OPT_ACCESS));
-    if (*access != NA_ACCESS_OFF && test_source() != NA_ACCESS_OFF) *access = test_source();
+    size_t length = strcspn(text, ",");
+    if (text[length] != 0 && !na_option_settings(text + length + 1, numbers)) return false;
+    if (settings != NULL && *settings != 0 && !na_option_settings(settings, numbers)) return false;
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        size_t n = 0;
-        while (n < length && text[n] == modes[i].name[n])
-            n++;
-        if (n == length && modes[i].name[n] == 0) {
-            *mode = modes[i].mode;
-            return true;
-        }
+        if (strlen(modes[i].name) != length || memcmp(modes[i].name, text, length) != 0) continue;
+        *mode = modes[i].mode;
+        return true;
     }
     return false;
-}
-
-/* As the option says, where 0 is every block; the sampler's 0 is none. */
-static uint64_t sample_interval(void) {
-    uint64_t interval = na_option(NA_OPT_SAMPLE_INTERVAL);
-    return interval != 0 ? interval : NA_SAMPLE_ALL;
 }
 
 static int stop(const na_tcache_t *tcache) {
@@ -134,45 +137,53 @@ static bool make_room(const na_tcache_t *tcache) {
 }
 
 /* `for_leaks`: nobody asked for a profile, but its call stacks are wanted. */
-static int start(const na_tcache_t *tcache, const char *mode, const char *file, bool for_leaks) {
+static int start(const na_tcache_t *tcache, const char *mode, const char *file,
+                 const char *settings, bool for_leaks) {
     if (running && (for_leaks || !make_room(tcache))) return EALREADY;
     if (ended || !wanted) return ECANCELED;
     if (mode == NULL || *mode == 0) mode = na_option_text(NA_OPT_PROFILE);
     if (mode == NULL || *mode == 0) mode = "sites";
-    if (!mode_of(mode, &config.mode, &config.access)) return EINVAL;
+    static uint64_t number[NA_OPT_ALL]; /* under the lock; large for a small stack */
+    for (unsigned id = 0; id < NA_OPT_ALL; id++)
+        number[id] = na_option((na_option_id_t)id);
+    if (!mode_of(mode, settings, &config.mode, number)) return EINVAL;
     /* Leaks are told by site. */
     if (na_leaks_on && config.mode == NA_PROFILE_SAMPLE) config.mode = NA_PROFILE_SITES;
     config.unnamed = for_leaks;
     config.unnamed_in_children = na_option(NA_OPT_LEAKS) > 1;
-    config.access_period = na_option(NA_OPT_ACCESS_PERIOD);
-    config.access_cost = (unsigned)na_option(NA_OPT_ACCESS_COST);
-    config.access_stack = (uint32_t)na_option(NA_OPT_ACCESS_STACK) & ~7u;
-    config.access_frames = (uint32_t)na_option(NA_OPT_ACCESS_FRAMES);
+    config.access = access_source(number[NA_OPT_ACCESS]);
+    config.access_period = number[NA_OPT_ACCESS_PERIOD];
+    config.access_cost = (unsigned)number[NA_OPT_ACCESS_COST];
+    config.access_stack = (uint32_t)number[NA_OPT_ACCESS_STACK] & ~7u;
+    config.access_frames = (uint32_t)number[NA_OPT_ACCESS_FRAMES];
     config.find = na_lookup;
     if (!na_switch_prepare(tcache)) return EBUSY;
     if (stuck) na_profile_discard();
     stuck = false;
     config.file = file != NULL ? file : na_option_text(NA_OPT_PROFILE_FILE);
     config.named_by_call = file != NULL;
-    config.sample_interval = config.mode == NA_PROFILE_SAMPLE ? sample_interval() : 0;
+    config.sample_interval = 0;
+    if (config.mode == NA_PROFILE_SAMPLE) /* 0 is every block; the sampler's 0 is none */
+        config.sample_interval =
+            number[NA_OPT_SAMPLE_INTERVAL] != 0 ? number[NA_OPT_SAMPLE_INTERVAL] : NA_SAMPLE_ALL;
     config.mapped = mapped_bytes;
-    config.records = na_span_records_bytes;
+    config.each_records_room = na_span_each_records_room;
     config.mapped_on = mapped_on;
     config.threads_most = threads_most;
-    config.own_limit = na_option(NA_OPT_PROFILE_MEMORY);
-    config.free_sites = na_option(NA_OPT_PROFILE_FREES) != 0;
-    config.python = na_option(NA_OPT_PYTHON) != 0;
+    config.own_limit = number[NA_OPT_PROFILE_MEMORY];
+    config.free_sites = number[NA_OPT_PROFILE_FREES] != 0;
+    config.python = number[NA_OPT_PYTHON] != 0;
     config.age_records = na_span_age_records;
     config.forget_threads = na_switch_new_process;
     config.each_records = na_span_each_records;
     config.record_of = record_of;
     config.usable = usable;
-    config.trace_stacks = (na_trace_stacks_t)na_option(NA_OPT_TRACE_STACKS);
-    config.trace_buffer = na_option(NA_OPT_TRACE_BUFFER);
-    config.trace_level = (unsigned)na_option(NA_OPT_TRACE_LEVEL);
-    config.trace_lossy = na_option(NA_OPT_TRACE_LOSSY) != 0;
-    config.trace_no_thread = na_option(NA_OPT_TRACE_THREAD) == 0;
-    config.trace_max = na_option(NA_OPT_TRACE_MAX);
+    config.trace_stacks = (na_trace_stacks_t)number[NA_OPT_TRACE_STACKS];
+    config.trace_buffer = number[NA_OPT_TRACE_BUFFER];
+    config.trace_level = (unsigned)number[NA_OPT_TRACE_LEVEL];
+    config.trace_lossy = number[NA_OPT_TRACE_LOSSY] != 0;
+    config.trace_no_thread = number[NA_OPT_TRACE_THREAD] == 0;
+    config.trace_max = number[NA_OPT_TRACE_MAX];
     config.policy = na_policy_report;
     config.policy_rules = na_policy_report_rules;
     config.policy_ruled = na_policy_ruled;
@@ -206,7 +217,7 @@ static int dump(const na_tcache_t *tcache) {
 /* --- requests --- */
 
 void na_control_request(unsigned which) {
-    atomic_fetch_or(&requests, which);
+    atomic_fetch_or(&mailbox.requests, which);
     atomic_fetch_add(&na_alarm, NA_ALARM_RAISE);
 }
 
@@ -217,31 +228,62 @@ static void complain(const char *what, int error) {
                 what);
 }
 
-static void carry_out(const na_tcache_t *tcache, unsigned which) {
-    if ((which & NA_REQUEST_DUMP) != 0 && running) complain("a profile's copy is", dump(tcache));
+/* The beginning that another process asked for, with what it wrote. */
+static int start_asked(const na_tcache_t *tcache) {
+    char *mode = mailbox_text, *last = mailbox_text + sizeof mailbox_text - 1;
+    *last = last[-1] = 0;
+    const char *file = mode + strlen(mode) + 1;
+    return start(tcache, mode, *file != 0 ? file : NULL, NULL, false);
+}
+
+static NA_COLD void carry_out(const na_tcache_t *tcache, unsigned which) {
+    unsigned asked = which & ASKED;
+    bool refused = asked != 0 && getauxval(AT_SECURE) != 0;
+    int error = refused ? EPERM : 0;
+    if (!refused) which |= asked / NA_MAILBOX_ASK;
+    if ((which & NA_REQUEST_DUMP) != 0) complain("a profile's copy is", error = dump(tcache));
     if ((which & NA_REQUEST_TOGGLE) != 0)
         which |=
             running && !config.unnamed ? (unsigned)NA_REQUEST_STOP : (unsigned)NA_REQUEST_START;
     na_leak_totals_t leaks;
-    if ((which & NA_REQUEST_LEAKS) != 0 && wanted) na_leaks_scan(&leaks, true, na_leaks_here());
-    if ((which & NA_REQUEST_STOP) != 0 && running && !config.unnamed) stop(tcache);
-    if ((which & NA_REQUEST_START) != 0 && (!running || config.unnamed))
-        complain("the start of a profile is", start(tcache, NULL, NULL, false));
+    if ((which & NA_REQUEST_LEAKS) != 0 && wanted &&
+        na_leaks_scan(&leaks, NA_LEAK_REPORT, na_leaks_here()) == ENOTSUP)
+        na_warn(
+            "no scan for leaks: start the program with NUMALLOC_LEAKS=1 (numalloc-run --leaks)");
+    if ((which & NA_REQUEST_STOP) != 0) error = config.unnamed ? EALREADY : stop(tcache);
+    if ((which & NA_REQUEST_START) != 0) {
+        bool by_other = !refused && (asked & NA_REQUEST_START * NA_MAILBOX_ASK) != 0;
+        error = by_other ? start_asked(tcache) : start(tcache, NULL, NULL, NULL, false);
+        complain("the start of a profile is", error);
+    }
+    if (asked == 0) return;
+    mailbox.error = error;
+    atomic_fetch_add(&mailbox.answers, 1);
 }
 
 static void attend_requests(na_tcache_t *tcache) {
-    while (atomic_load(&requests) != 0) {
+    while (atomic_load(&mailbox.requests) != 0) {
         /* In a signal handler that interrupted a hook, or somebody else is at it: later. */
         if (atomic_load_explicit(&tcache->track.inside, memory_order_relaxed) != 0 || !try_lock())
             return;
-        carry_out(tcache, atomic_exchange(&requests, 0));
+        carry_out(tcache, atomic_exchange(&mailbox.requests, 0));
         na_unlock(&lock);
     }
 }
 
-int na_control_start(na_tcache_t *tcache, const char *mode, const char *file) {
+/* Others may ask from here on. */
+static void open_mailbox(void) {
+    uintptr_t self = (uintptr_t)&mailbox;
+    mailbox.alarm = (int32_t)((intptr_t)&na_alarm + NA_ALARM_OTHERS - (intptr_t)self);
+    mailbox.text = (int32_t)((intptr_t)mailbox_text - (intptr_t)self);
+    mailbox.text_size = sizeof mailbox_text;
+    atomic_store_explicit(&mailbox.self, self, memory_order_release);
+}
+
+int na_control_start(na_tcache_t *tcache, const char *mode, const char *file,
+                     const char *settings) {
     na_lock(&lock);
-    int error = start(tcache, mode, file, false);
+    int error = start(tcache, mode, file, settings, false);
     const na_hooks_t *hooks = na_hooks;
     /* Here the program waits for us in a call of its own, so that a thread can be made. */
     if (error == 0 && hooks->on_load != NULL) hooks->on_load();
@@ -337,18 +379,6 @@ static unsigned look_at_trigger(uint64_t now) {
     }
 }
 
-static uint64_t resident_bytes(void) {
-    char text[128];
-    if (na_os_read_file("/proc/self/statm", text, sizeof text) <= 0) return 0;
-    const char *p = text;
-    while (*p >= '0' && *p <= '9') /* size */
-        p++;
-    uint64_t pages = 0;
-    for (p += *p == ' '; *p >= '0' && *p <= '9'; p++)
-        pages = pages * 10 + (uint64_t)(*p - '0');
-    return pages * na_os_page;
-}
-
 /* `value` is beyond a multiple of `step` that it was never beyond before. */
 static bool passes(uint64_t step, uint64_t value, uint64_t *passed) {
     if (step == 0 || value / step <= *passed) return false;
@@ -366,7 +396,7 @@ static unsigned look(uint64_t now) {
     if (watch.stop_at_ms != 0 && now >= watch.stop_at_ms) found |= NA_REQUEST_STOP;
     bool due = watch.dump_at_ms != 0 && now >= watch.dump_at_ms;
     if (due) watch.dump_at_ms = now + watch.every_ms;
-    if (watch.rss != 0 && passes(watch.rss, resident_bytes(), &watch.rss_passed)) due = true;
+    if (watch.rss != 0 && passes(watch.rss, na_resident_bytes(), &watch.rss_passed)) due = true;
     if (watch.live != 0) {
         int64_t live = na_profile_live_bytes();
         if (live > 0 && passes(watch.live, (uint64_t)live, &watch.live_passed)) due = true;
@@ -374,7 +404,20 @@ static unsigned look(uint64_t now) {
     return due ? found | NA_REQUEST_DUMP : found;
 }
 
+/* Of a child that takes no sample for long there is a profile as well. */
+static NA_COLD void begin_in_child(na_tcache_t *tcache, uint64_t now) {
+    uint64_t at = atomic_load_explicit(&stays_at_ms, memory_order_relaxed);
+    if (at == 0 || now < at || atomic_load(&tcache->track.inside) != 0) return;
+    if (!atomic_compare_exchange_strong(&stays_at_ms, &at, 0)) return;
+    const na_hooks_t *hooks = na_section_enter(&tcache->track);
+    if (hooks != NULL && hooks->on_stay != NULL) hooks->on_stay(&tcache->track.profile);
+    na_section_leave(&tcache->track);
+}
+
 static void poll_triggers(na_tcache_t *tcache, uint64_t now) {
+    na_publish_poll(now);
+    if (NA_UNLIKELY(atomic_load_explicit(&stays_at_ms, memory_order_relaxed) != 0))
+        begin_in_child(tcache, now);
     if (NA_UNLIKELY(has_policy)) {
         static _Atomic(uint64_t) next_policy_ms;
         uint64_t next = atomic_load_explicit(&next_policy_ms, memory_order_relaxed);
@@ -391,7 +434,7 @@ static void poll_triggers(na_tcache_t *tcache, uint64_t now) {
             try_lock()) {
             unsigned found = look(now);
             na_unlock(&lock);
-            if (found != 0) atomic_fetch_or(&requests, found);
+            if (found != 0) atomic_fetch_or(&mailbox.requests, found);
         }
     }
     attend_requests(tcache);
@@ -428,14 +471,25 @@ static void after_fork_child(bool held) {
     na_switch_after_fork_child();
     na_leaks_after_fork_child();
     na_pools_after_fork_child();
-    atomic_store(&requests, 0);
+    na_publish_after_fork_child();
+    atomic_store(&mailbox.requests, 0);
+    atomic_store(&stays_at_ms, running ? na_os_ms() + STAY_MS : 0);
 }
 
 static const na_controller_t controller = {attend_requests, poll_triggers, before_fork,
                                            after_fork_parent, after_fork_child};
 
+/* What is there already asks for nothing. `name`: as the user wrote it. */
+static NA_COLD void first_look_at_trigger(const char *name) {
+    na_syscall(SYS_newfstatat, AT_FDCWD, (long)watch.trigger, (long)&watch.seen, 0, 0, 0);
+    if (name == NULL || (!S_ISDIR(watch.seen.st_mode) && name[strlen(name) - 1] != '/')) return;
+    na_warn("NUMALLOC_PROFILE_TRIGGER=%s ignored: it is a directory; name a file", name);
+    watch.trigger = NULL;
+}
+
 void na_control_init(void) {
     na_controller = &controller;
+    open_mailbox();
     na_leaks_ruled = na_policy_ruled;
     const char *mode = na_option_text(NA_OPT_PROFILE);
     bool bad_ranks;
@@ -466,8 +520,7 @@ void na_control_init(void) {
     if ((mode != NULL && *mode != 0) || watch.trigger != NULL ||
         na_option(NA_OPT_PROFILE_SIGNAL) != 0)
         na_where_start(na_option_text(NA_OPT_PROFILE_FILE));
-    if (watch.trigger != NULL) /* what is there already asks for nothing */
-        na_syscall(SYS_newfstatat, AT_FDCWD, (long)watch.trigger, (long)&watch.seen, 0, 0, 0);
+    if (watch.trigger != NULL) first_look_at_trigger(trigger);
     if (mode != NULL && *mode != 0 && watch.after_ms != 0)
         watch.start_at_ms = na_os_ms() + watch.after_ms;
     watching = watch.trigger != NULL || watch.start_at_ms != 0 || watch.for_ms != 0 ||
@@ -476,13 +529,14 @@ void na_control_init(void) {
                  na_option(NA_OPT_PROFILE_START) == NA_PROFILE_LATER;
     if (later && !na_leaks_on) return;
     na_lock(&lock);
-    start(NULL, later ? "sites" : NULL, NULL, later);
+    start(NULL, later ? "sites" : NULL, NULL, NULL, later);
     na_unlock(&lock);
 }
 
 int na_control_leaks(na_leak_totals_t *leaks, bool report, uintptr_t from) {
     na_lock(&lock);
-    int error = wanted ? na_leaks_scan(leaks, report, from) : ENOTSUP;
+    int error =
+        wanted ? na_leaks_scan(leaks, report ? NA_LEAK_REPORT : NA_LEAK_NOTHING, from) : ENOTSUP;
     na_unlock(&lock);
     return error;
 }
@@ -492,6 +546,7 @@ bool na_control_at_exit(na_tcache_t *tcache) {
     ended = true;
     const na_hooks_t *hooks = na_hooks;
     bool lost = wanted && tcache->track.inside == 0 && na_leaks_at_exit();
+    if (running && atomic_load(&stays_at_ms) != 0) begin_in_child(tcache, na_os_ms());
     if (running && hooks != NULL && tcache->track.inside == 0) {
         hooks = na_section_enter(&tcache->track);
         if (hooks != NULL) hooks->on_exit(&tcache->track.profile);

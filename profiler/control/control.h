@@ -1,25 +1,27 @@
 /* control.h - when a profile begins, ends and is copied: at the start, by option, by signal, by
- * time, by memory, by a file, by the program itself.
+ * time, by memory, by a file, by the program itself, by another process
+ * (profiler/format/mailbox.h).
  *
  * Requests may be made anywhere, in signal handlers as well; they are carried out by a slow path of
  * whatever thread comes first (or by the thread of NUMALLOC_BACKGROUND, which comes every 100 ms
  * also when the program sleeps), by one thread at a time, never by one that is inside a hook. */
-#ifndef NUMALLOC_ALLOC_CONTROL_H
-#define NUMALLOC_ALLOC_CONTROL_H
+#ifndef NUMALLOC_PROFILER_CONTROL_CONTROL_H
+#define NUMALLOC_PROFILER_CONTROL_CONTROL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/cache/thread_cache.h"
+#include "alloc/core/cache/thread_cache.h"
+#include "profiler/format/mailbox.h"
 #include "profiler/leaks/leaks.h"
 
 typedef enum na_request {
-    NA_REQUEST_START = 1,
-    NA_REQUEST_STOP = 2,
-    NA_REQUEST_TOGGLE = 4,
-    NA_REQUEST_DUMP = 8,
-    NA_REQUEST_LEAKS = 16,
+    NA_REQUEST_START = 1 << 8 * NA_MAILBOX_START,
+    NA_REQUEST_STOP = 1 << 8 * NA_MAILBOX_STOP,
+    NA_REQUEST_DUMP = 1 << 8 * NA_MAILBOX_DUMP,
+    NA_REQUEST_TOGGLE = 1 << 24,
+    NA_REQUEST_LEAKS = 2 << 24,
 } na_request_t;
 
 /* With the options read: registers itself as the controller (thread/switch.h), and begins the
@@ -33,8 +35,9 @@ void na_control_request(unsigned requests);
 /* At once; for the API. 0, or a positive errno: EALREADY (start: one is running; stop: none is),
  * EINVAL (no such mode), ECANCELED (this program or rank is not to be profiled), EBUSY (a thread
  * does not come out of the profiler), EIO (the file; said on stderr), ENODATA (dump: none is
- * running, or nothing was recorded yet). `mode`, `file`: NULL as the options say. */
-int na_control_start(na_tcache_t *tcache, const char *mode, const char *file);
+ * running, or nothing was recorded yet). `mode`, with or without settings; `file`, `settings`: NULL
+ * as the options say. */
+int na_control_start(na_tcache_t *tcache, const char *mode, const char *file, const char *settings);
 int na_control_stop(na_tcache_t *tcache);
 int na_control_dump(na_tcache_t *tcache);
 

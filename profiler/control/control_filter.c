@@ -3,7 +3,8 @@
 #include <stddef.h>
 #include <sys/syscall.h>
 
-#include "alloc/sys/os.h"
+#include "alloc/core/sys/os.h"
+#include "profiler/containers/path.h"
 #include "profiler/control/control.h"
 #include "profiler/format/nprof.h"
 
@@ -55,13 +56,6 @@ int na_control_has_rank(const char *ranks, int rank) {
     }
 }
 
-static const char *base_name(const char *path) {
-    const char *base = path;
-    for (; *path != 0; path++)
-        if (*path == '/') base = path + 1;
-    return base;
-}
-
 static bool is_listed(const char *name, const char *list) {
     for (;;) {
         size_t n = 0;
@@ -79,12 +73,12 @@ static bool is_this_program(const char *list) {
     long n = na_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)text,
                         sizeof text - 1, 0, 0);
     if (n > 0) {
-        text[n] = 0;
-        if (is_listed(base_name(text), list)) return true;
+        text[na_exe_part(text, (size_t)n)] = 0;
+        if (is_listed(na_base_name(text), list)) return true;
     }
     n = na_os_read_file("/proc/self/cmdline", text, sizeof text);
     if (n <= 0) return false;
-    return is_listed(base_name(text), list);
+    return is_listed(na_base_name(text), list);
 }
 
 static int own_rank(void) {

@@ -1,5 +1,5 @@
 /* files.h - the profiles that the words of a command line mean: a directory stands for the profiles
- * in it. */
+ * in it and below. */
 #ifndef NUMALLOC_PROFILER_DUMP_FILES_H
 #define NUMALLOC_PROFILER_DUMP_FILES_H
 

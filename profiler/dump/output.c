@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "profiler/dump/ui/command_line.h"
 
@@ -24,9 +26,88 @@ static void interrupted(int number) {
     raise(number);
 }
 
-bool na_output_begin(const char *path) {
+/* ---- a compressed file: stdout is a pipe to a thread ---- */
+
+static struct {
+    bool running;
+    pthread_t thread;
+    int from; /* the pipe's other end */
+    gzFile to;
+    int error; /* errno of the first that went wrong; 0: nothing */
+} packer;
+
+static int gzip_error(int result) {
+    return result == Z_OK ? 0 : result == Z_ERRNO ? errno : ENOMEM;
+}
+
+/* After an error the rest is read all the same, so that the view never writes to a broken pipe. */
+static void *pack(void *unused) {
+    char block[1 << 16];
+    for (;;) {
+        ssize_t n = read(packer.from, block, sizeof block);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && packer.error == 0) packer.error = errno;
+        if (n <= 0) break;
+        if (packer.error != 0 || gzwrite(packer.to, block, (unsigned)n) == (int)n) continue;
+        int result;
+        (void)gzerror(packer.to, &result);
+        packer.error = gzip_error(result == Z_OK ? Z_ERRNO : result);
+    }
+    close(packer.from);
+    int error = gzip_error(gzclose(packer.to));
+    if (packer.error == 0) packer.error = error;
+    return unused;
+}
+
+/* Takes over the file. Returns where to write, -1: errno says why not. */
+static int begin_pack(int fd) {
+    int ends[2] = {-1, -1};
+    packer.to = gzdopen(fd, "wb");
+    int error = packer.to == NULL || pipe2(ends, O_CLOEXEC) != 0 ? errno : 0;
+    packer.from = ends[0];
+    if (error == 0) error = pthread_create(&packer.thread, NULL, pack, NULL);
+    packer.running = error == 0;
+    if (packer.running) return ends[1];
+    for (int i = 0; i < 2; i++)
+        if (ends[i] >= 0) close(ends[i]);
+    if (packer.to == NULL)
+        close(fd);
+    else
+        gzclose(packer.to);
+    errno = error;
+    return -1;
+}
+
+/* After all was written to stdout, which it closes. Returns the error, 0: none. */
+static int end_pack(void) {
+    close(STDOUT_FILENO);
+    pthread_join(packer.thread, NULL);
+    packer.running = false;
+    return packer.error;
+}
+
+static bool has_suffix(const char *path, const char *suffix) {
+    size_t length = strlen(path), size = strlen(suffix);
+    return length > size && strcmp(path + length - size, suffix) == 0;
+}
+
+/* Under a name that promises what cannot be made, nobody could read the file. */
+static bool can_pack(const char *path, na_output_kind_t kind) {
+    static const char *const others[] = {".zst", ".xz", ".bz2"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (!has_suffix(path, others[i])) continue;
+        na_fail("cannot write %s: numalloc-dump compresses to .gz only", path);
+        return false;
+    }
+    if (kind != NA_OUTPUT_PROFILE || !has_suffix(path, ".gz")) return true;
+    na_fail("cannot write %s: a profile is not compressed, name it without .gz", path);
+    return false;
+}
+
+bool na_output_begin(const char *path, na_output_kind_t kind) {
     wanted_path = path;
     if (path == NULL) return true;
+    if (!can_pack(path, kind)) return false;
     struct stat st;
     bool exists = stat(path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode)) {
@@ -61,6 +142,7 @@ bool na_output_begin(const char *path) {
             (void)fchmod(fd, exists ? st.st_mode & 07777 : 0666 & ~mask);
         }
     }
+    if (fd >= 0 && kind == NA_OUTPUT_TEXT && has_suffix(path, ".gz")) fd = begin_pack(fd);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0) {
         int error = errno;
         if (temporary[0] != 0) unlink(temporary);
@@ -75,9 +157,15 @@ bool na_output_begin(const char *path) {
 bool na_output_end(bool keep) {
     bool good = fflush(stdout) == 0 && !ferror(stdout);
     int error = errno;
+    bool packed = packer.running;
+    int failed = packed ? end_pack() : 0;
+    if (failed != 0 && keep) {
+        good = false;
+        error = failed;
+    }
     if (temporary[0] != 0) {
         /* Delayed errors of network file systems come with close; a rename must not outrun them. */
-        if (good && keep && close(STDOUT_FILENO) != 0) {
+        if (good && keep && !packed && close(STDOUT_FILENO) != 0) {
             good = false;
             error = errno;
         }

@@ -6,8 +6,10 @@
 
 #include "profiler/dump/profile/counter_columns.h"
 
-/* X(NAME) is na_view_row_NAME of some file. The help has them in this order. */
-#define NA_VIEWS(X)                                                                                \
+/* Q("question") that the views X(NAME), na_view_row_NAME of some file, answer. The help has them in
+ * this order. */
+#define NA_VIEWS(Q, X)                                                                             \
+    Q("Who uses memory?")                                                                          \
     X(summary)                                                                                     \
     X(brief)                                                                                       \
     X(functions)                                                                                   \
@@ -16,68 +18,109 @@
     X(callees)                                                                                     \
     X(libraries)                                                                                   \
     X(threads)                                                                                     \
+    X(source)                                                                                      \
+    X(globals)                                                                                     \
+    X(pools)                                                                                       \
+    Q("When, and for how long?")                                                                   \
     X(timeline)                                                                                    \
-    X(events)                                                                                      \
     X(at)                                                                                          \
+    X(events)                                                                                      \
     X(sizes)                                                                                       \
     X(lifetimes)                                                                                   \
     X(temporary)                                                                                   \
-    X(globals)                                                                                     \
-    X(allocator)                                                                                   \
-    X(rules)                                                                                       \
     X(realloc)                                                                                     \
-    X(leaks)                                                                                       \
-    X(source)                                                                                      \
-    X(errors)                                                                                      \
+    X(markers)                                                                                     \
+    Q("What is wrong?")                                                                            \
     X(warnings)                                                                                    \
-    X(run)                                                                                         \
-    X(top)                                                                                         \
+    X(leaks)                                                                                       \
+    X(errors)                                                                                      \
+    X(check)                                                                                       \
+    Q("How does it change?")                                                                       \
     X(diff)                                                                                        \
     X(compare)                                                                                     \
     X(list)                                                                                        \
     X(aggregate)                                                                                   \
-    X(merge)                                                                                       \
-    X(check)                                                                                       \
+    X(top)                                                                                         \
+    Q("What does the allocator do?")                                                               \
+    X(allocator)                                                                                   \
+    X(rules)                                                                                       \
     X(policy)                                                                                      \
-    X(bundle)                                                                                      \
-    X(pools)                                                                                       \
-    X(markers)                                                                                     \
-    X(inherited)                                                                                   \
+    Q("What is in the file?")                                                                      \
+    X(run)                                                                                         \
     X(session)                                                                                     \
+    X(inherited)                                                                                   \
+    X(merge)                                                                                       \
+    Q("Who touches which memory? (NUMALLOC_PROFILE=sites,access=auto)")                            \
     X(memory)                                                                                      \
     X(objects)                                                                                     \
     X(object)                                                                                      \
     X(sharing)                                                                                     \
     X(pages)                                                                                       \
     X(verdicts)                                                                                    \
+    Q("Exports: for other programs and machines")                                                  \
     X(json)                                                                                        \
-    X(csv)                                                                                         \
     X(folded)                                                                                      \
     X(callgrind)                                                                                   \
     X(pprof)                                                                                       \
     X(speedscope)                                                                                  \
     X(heaptrack)                                                                                   \
     X(massif)                                                                                      \
-    X(html)
+    X(html)                                                                                        \
+    X(bundle)
 
+#define Q(question)
 #define X(view) extern const na_view_t na_view_row_##view;
-NA_VIEWS(X)
+NA_VIEWS(Q, X)
 #undef X
 
 #define X(view) &na_view_row_##view,
-const na_view_t *const na_views[] = {NA_VIEWS(X)};
+const na_view_t *const na_views[] = {NA_VIEWS(Q, X)};
 #undef X
+#undef Q
 
 const size_t na_view_count_all = sizeof na_views / sizeof na_views[0];
+
+/* Of the help: a question, or a view. */
+static const struct help_line {
+    const char *question;
+    const na_view_t *view;
+} help_lines[] = {
+#define Q(question) {question, NULL},
+#define X(view)     {NULL, &na_view_row_##view},
+    NA_VIEWS(Q, X)
+#undef X
+#undef Q
+};
+
+/* Names of before, of views that are others with options. */
+static const struct old_name {
+    const char *name, *view;
+    na_format_t format;
+    size_t top;
+} old_names[] = {
+    {"csv", "sites", NA_FORMAT_CSV, SIZE_MAX},
+};
 
 /* In the order of the help. */
 static const uint32_t modes[] = {NA_NPROF_MODE_SAMPLE, NA_NPROF_MODE_SITES, NA_NPROF_MODE_TRACE};
 #define MODES (sizeof modes / sizeof modes[0])
 
-const na_view_t *na_view_find(const char *name) {
+static const na_view_t *find_view(const char *name) {
     for (size_t i = 0; i < na_view_count_all; i++)
         if (strcmp(na_views[i]->name, name) == 0) return na_views[i];
     return NULL;
+}
+
+const na_view_t *na_view_find(const char *name, na_options_t *options) {
+    const na_view_t *view = find_view(name);
+    for (size_t i = 0; view == NULL && i < sizeof old_names / sizeof old_names[0]; i++) {
+        if (strcmp(old_names[i].name, name) != 0) continue;
+        view = find_view(old_names[i].view);
+        if (options == NULL) break;
+        if (!na_option_given(options, NA_SET_JSON)) options->table.format = old_names[i].format;
+        if (!na_option_given(options, NA_SET_TOP)) options->table.top = old_names[i].top;
+    }
+    return view;
 }
 
 void na_view_files(const na_view_t *view, size_t *least, size_t *most) {
@@ -121,7 +164,7 @@ static void visit_columns(const na_column_t *columns, size_t count, bool aliases
 void na_view_sort_keys(const na_view_t *view, uint64_t given,
                        void (*visit)(void *arg, const char *key), void *arg) {
     static const char *const orders[] = {"peak", "live", "total", "count"};
-    if ((view->takes & NA_TAKES_SORT) == 0) return;
+    if ((view->takes & NA_TAKES(SORT)) == 0) return;
     for (size_t i = 0; (view->flags & NA_VIEW_ORDERS) != 0 && i < 4; i++)
         visit(arg, orders[i]);
     const na_view_table_t *table = NULL;
@@ -156,7 +199,7 @@ bool na_view_has_key(const na_view_t *view, uint64_t given, const char *key) {
 
 typedef struct list {
     char text[1536], last[64]; /* all but the last, and that */
-    size_t used;
+    size_t used, count;
 } list_t;
 
 static void add_to_list(void *arg, const char *key) {
@@ -165,6 +208,7 @@ static void add_to_list(void *arg, const char *key) {
         list->used += (size_t)snprintf(list->text + list->used, sizeof list->text - list->used,
                                        "%s%s", list->used == 0 ? "" : ", ", list->last);
     snprintf(list->last, sizeof list->last, "%s", key);
+    list->count++;
 }
 
 na_status_t na_view_refuse_key(const na_view_t *view, uint64_t given, const char *key) {
@@ -173,19 +217,31 @@ na_status_t na_view_refuse_key(const na_view_t *view, uint64_t given, const char
     return na_fail("--sort takes one of %s or %s, not: %.200s", list.text, list.last, key);
 }
 
+na_status_t na_view_refuse_option(const na_view_t *view, const char *option, uint64_t set) {
+    if (view->without != NULL && (set & NA_TAKES_TABLE) != 0)
+        return na_fail("'%s' does not take --%s: %s; see numalloc-dump help %s", view->name, option,
+                       view->without, view->name);
+    list_t list = {.used = 0};
+    for (size_t i = 0; i < na_view_count_all; i++)
+        if ((na_views[i]->takes & set) != 0) add_to_list(&list, na_views[i]->name);
+    return na_fail("'%s' does not take --%s, but %s%s%s do%s; see numalloc-dump help %s",
+                   view->name, option, list.text, list.count > 1 ? " and " : "", list.last,
+                   list.count > 1 ? "" : "es", view->name);
+}
+
 /* ---- help ---- */
 
-#define KINDS (NA_VIEW_EXPORT | NA_VIEW_ACCESSES)
-
-/* Views with these of the flags KINDS. */
-static void list_views(const char *title, uint32_t kind) {
-    printf("\n%-12s", title);
+static void list_views(void) {
+    printf("%-12s", "");
     for (size_t m = 0; m < MODES; m++)
         printf(" %-9s", na_mode_name(modes[m]));
     putchar('\n');
-    for (size_t i = 0; i < na_view_count_all; i++) {
-        const na_view_t *view = na_views[i];
-        if ((view->flags & KINDS) != kind) continue;
+    for (size_t i = 0; i < sizeof help_lines / sizeof help_lines[0]; i++) {
+        const na_view_t *view = help_lines[i].view;
+        if (view == NULL) {
+            printf("\n%s\n", help_lines[i].question);
+            continue;
+        }
         printf("  %-10s", view->name);
         for (size_t m = 0; m < MODES; m++)
             printf(" %-9s", view_kind(view, modes[m]));
@@ -211,10 +267,7 @@ void na_views_help(bool names) {
            "       numalloc-dump help [VIEW]\n"
            "Shows a profile that numalloc recorded. Which view needs which mode of "
            "NUMALLOC_PROFILE:\n");
-    list_views("Views", 0);
-    list_views("Of accesses", NA_VIEW_ACCESSES);
-    printf("  (with ,access=auto after the mode: NUMALLOC_PROFILE=sites,access=auto)\n");
-    list_views("Exports", NA_VIEW_EXPORT);
+    list_views();
     printf("\nOptions of summary (numalloc-dump help VIEW has those of the others):\n");
     na_options_help(na_views[0]->takes, false);
     exit_status();
@@ -268,7 +321,7 @@ void na_view_help(const na_view_t *view, na_help_t what, uint64_t given) {
         printf("\nwith accesses: NUMALLOC_PROFILE=MODE,access=auto");
     printf("\n\nOptions:\n");
     na_options_help(view->takes, false);
-    if ((view->takes & NA_TAKES_SORT) != 0) put_keys(view, 0, "Keys of --sort:");
+    if ((view->takes & NA_TAKES(SORT)) != 0) put_keys(view, 0, "Keys of --sort:");
     for (size_t i = 1; i < sizeof view->tables / sizeof view->tables[0]; i++) {
         if (view->tables[i].columns == NULL) continue;
         char title[64];

@@ -7,8 +7,9 @@
 extern const na_view_t *const na_views[];
 extern const size_t na_view_count_all;
 
-/* NULL: no view of that name. */
-const na_view_t *na_view_find(const char *name);
+/* NULL: no view of that name. Of a name of before, the view that it is now with other options,
+ * which are set (NULL: not wanted). */
+const na_view_t *na_view_find(const char *name, na_options_t *options);
 
 /* How many files its words ask for: *least to *most (SIZE_MAX: any). */
 void na_view_files(const na_view_t *view, size_t *least, size_t *most);
@@ -21,6 +22,10 @@ void na_view_sort_keys(const na_view_t *view, uint64_t given,
                        void (*visit)(void *arg, const char *key), void *arg);
 bool na_view_has_key(const na_view_t *view, uint64_t given, const char *key);
 na_status_t na_view_refuse_key(const na_view_t *view, uint64_t given, const char *key);
+
+/* Says in one line that the view does not take the option, one of `set`, and why, or which views
+ * do. */
+na_status_t na_view_refuse_option(const na_view_t *view, const char *option, uint64_t set);
 
 /* The help of all views with the table of views and modes, or of one. */
 void na_views_help(bool names);

@@ -13,8 +13,8 @@
  * (na_gf_stack_half). 0: no stack. SITES     call stacks that blocks were drawn from, with the
  * chance that one is guarded RECORDS   the last guarded blocks, live and freed, a ring, and behind
  * them blocks between canaries ERRORS what was found, each complete in itself */
-#ifndef NUMALLOC_FORMAT_GUARD_FILE_H
-#define NUMALLOC_FORMAT_GUARD_FILE_H
+#ifndef NUMALLOC_PROFILER_FORMAT_GUARD_FILE_H
+#define NUMALLOC_PROFILER_FORMAT_GUARD_FILE_H
 
 #include <stdint.h>
 
@@ -111,7 +111,7 @@ typedef struct na_gf_record {
     uint32_t alloc_thread, free_thread; /* the system's thread ids */
     uint32_t alloc_ms, free_ms;
     uint8_t state;          /* na_gf_state_t */
-    uint8_t entry, release; /* na_entry_t, na_release_t (alloc/track/hooks.h) */
+    uint8_t entry, release; /* na_entry_t, na_release_t (alloc/core/track/hooks.h) */
     uint8_t flags;
 } na_gf_record_t;
 _Static_assert(sizeof(na_gf_record_t) == 40, "5120 of them in 200 KiB");

@@ -38,6 +38,13 @@
 #define NA_NPROF_MAGIC       UINT64_C(0x0a0d464f52504e89)
 #define NA_NPROF_CHUNK_MAGIC 0x4b48434eu /* "NCHK" */
 
+/* Behind the name of a copy that is not whole yet. */
+#define NA_NPROF_PART ".part"
+
+/* A file beside profiles, to which processes that cannot make one add a line, where it is there:
+ * "PID ERRNO". */
+#define NA_NPROF_MISSING "missing"
+
 #define NA_NPROF_MAX_NODES 64u /* dense node indexes are below this */
 
 /* header.state; anything else is a damaged file. */
@@ -87,7 +94,9 @@ typedef struct na_nprof_header {
     char job[60];           /* of the batch system or MPI launcher; empty: none known */
     char other_malloc[256]; /* module whose malloc the program calls; empty: the writer's */
     uint32_t checks;        /* NA_NPROF_CHECK_*: what tells damage while the file is not finished */
-    uint8_t reserved0[348];
+    uint32_t locked;        /* 1: who writes the file has it locked (flock) as long as it does */
+    char boot[40];          /* of the kernel, random/boot_id, where locks hold; empty: not known */
+    uint8_t reserved0[304];
     uint32_t const_crc_pad; /* zero */
     uint32_t const_crc;     /* crc32 of all bytes before this field, magic included */
 
@@ -104,7 +113,8 @@ typedef struct na_nprof_header {
     uint64_t last_ms;      /* time of the last publication: the run lasted at least this long */
     uint64_t last_mono_ns; /* last_mono_ns and last_ticks: taken together, when closing only */
     uint64_t last_ticks;
-    uint64_t own_bytes; /* the profiler's own memory now, this file's mapping included */
+    uint64_t
+        own_bytes; /* taken by the profiler now, touched or not, this file's mapping included */
 
     /* What is missing from the profile (plain counts, never scaled; all 0: nothing is). */
     uint64_t lost_events;      /* events that found no cell */
@@ -117,8 +127,8 @@ typedef struct na_nprof_header {
     uint64_t dropped_events;   /* mode trace: left out by the limit on size (oldest first) */
     uint64_t packed;           /* where the PACKED chunk is; 0: none. Then `used` is what the file
                                 * is as it was before, and there is nothing else in it */
-    uint32_t disk_full;        /* 1: the file could not grow (disk, quota, RLIMIT_FSIZE) */
-    uint32_t own_full;         /* 1: own_limit was reached */
+    uint32_t disk_full;        /* NA_NPROF_FULL_*: the file could not grow, and why */
+    uint32_t own_full;         /* a set of NA_NPROF_OWN_* */
     uint64_t merged_events;    /* charged to an outer part of their stack (the root at worst),
                                 * because there was no room for one more stack or cell */
     uint64_t site_quantum;     /* bytes a cell may hold back from its site's share, now */
@@ -131,8 +141,18 @@ typedef struct na_nprof_header {
     uint64_t sums;        /* where the SUMS chunk is; 0: none */
     uint64_t peak_check;  /* na_nprof_peak_check, see NA_NPROF_CHECK_ONCE */
     uint64_t missing;     /* na_nprof_missing once more, see NA_NPROF_CHECK_LOST */
-    uint8_t reserved1[824];
+    uint64_t together_ms; /* how long all processes ran, added up; 0: one did, for last_ms */
+    uint64_t processes;   /* of that; 0: one */
+    uint8_t reserved1[808];
 } na_nprof_header_t;
+
+/* header.disk_full: the disk, a quota, RLIMIT_FSIZE or the program that closed the file; or the
+ * system mapped no more memory. */
+#define NA_NPROF_FULL_DISK     1u
+#define NA_NPROF_FULL_MAPPINGS 2u
+/* header.own_full: own_limit was reached; the system refused memory to the profiler. */
+#define NA_NPROF_OWN_LIMIT   1u
+#define NA_NPROF_OWN_REFUSED 2u
 
 /* header.checks. STACKS and MODULES entries have a checksum each. What THREADS, CELLS, SIZES and
  * LIVES count are the same events, and nothing of them is missing but what lost_* says: their sums
@@ -145,6 +165,7 @@ typedef struct na_nprof_header {
 #define NA_NPROF_CHECK_ONCE    4u
 #define NA_NPROF_CHECK_SERIES  8u
 #define NA_NPROF_CHECK_LOST    16u
+#define NA_NPROF_CHECK_FREES   32u /* THREADS say whose blocks a thread freed */
 
 #define NA_NPROF_MUTABLE  3072u
 #define NA_NPROF_FINISHED UINT64_C(0x64656873696e6966) /* "finished" */
@@ -175,10 +196,6 @@ _Static_assert(offsetof(na_nprof_header_t, disk_full) % 8 == 0, "no padding");
 #define NA_NPROF_SUMS        49u
 /* From 64 on: added to a finished file by tools, not written by recorders. */
 #define NA_NPROF_SYMBOLS 64u
-
-#define NA_NPROF_TRACE_BUFFER  16u
-#define NA_NPROF_TRACE         17u
-#define NA_NPROF_TRACE_DROPPED 18u
 
 /* ENVIRONMENT has NUMALLOC_PROFILE_LABELS first, if it is set: key=value,... of less than so many
  * characters. Readers ignore what is longer, or no list of labels. */
@@ -315,10 +332,13 @@ typedef struct na_nprof_cell {
     uint64_t freed_here_count; /* scaled; frees CALLED here (option), of blocks from any site */
     uint64_t freed_here_bytes;
     uint32_t aligned_count; /* allocations that asked for an alignment; saturating, not scaled */
-    uint32_t align_mask;    /* bit n: 2^n was asked */
+    uint32_t align_mask;    /* bit n: 2^n was asked; and NA_NPROF_ALIGN_API */
     uint32_t raw_allocs; /* mode sample: samples behind the estimates; saturating; mode sites: 0 */
     uint32_t raw_frees;
 } na_nprof_cell_t;
+
+/* Bit 0 of align_mask: a call of numalloc.h that names the place made some of them. */
+#define NA_NPROF_ALIGN_API 1u
 
 _Static_assert(sizeof(na_nprof_cell_t) == 256, "four cache lines");
 _Static_assert(offsetof(na_nprof_cell_t, peak_bytes) == 64, "");
@@ -453,11 +473,12 @@ _Static_assert(sizeof(na_nprof_sum_t) == 16, "");
 #define NA_NPROF_ENTRIES         8u
 
 typedef struct na_nprof_thread {
-    uint32_t tid;   /* the kernel's */
-    uint32_t flags; /* reserved */
+    uint32_t tid;  /* the kernel's */
+    uint32_t more; /* threads that the entry stands for, one after the other, besides the one that
+                    * is named here, the last */
     char name[16];
-    uint64_t start_ms;
-    uint64_t end_ms; /* UINT64_MAX: was running when last seen */
+    uint64_t start_ms; /* of the first */
+    uint64_t end_ms;   /* UINT64_MAX: was running when last seen */
     uint64_t alloc_count;
     uint64_t free_count;
     uint64_t alloc_bytes; /* requested */
@@ -466,7 +487,11 @@ typedef struct na_nprof_thread {
     uint64_t stack_resident; /* largest seen of the thread's stack; 0: never looked */
     uint64_t stack_ms;       /* when */
     uint64_t check;          /* na_nprof_thread_check; stored after tid */
-    uint64_t reserved[4];
+    /* Modes sites and sample, if header.checks has NA_NPROF_CHECK_FREES: as in cells. */
+    uint64_t cross_thread_free_count;
+    uint64_t cross_node_free_count;
+    uint64_t realloc_count;
+    uint64_t reserved;
 
     /* By NA_NPROF_ENTRY_*; a realloc is one call. Modes sites and trace: each call is drawn to be
      * timed with the same probability, those for large blocks are always timed. Ticks are the
@@ -480,6 +505,10 @@ typedef struct na_nprof_thread {
     uint64_t always[NA_NPROF_ENTRIES];       /* calls always timed */
     uint64_t always_ticks[NA_NPROF_ENTRIES]; /* spent in those */
 } na_nprof_thread_t;
+
+/* So many threads have an entry of their own. Later ones share one, each after another had its
+ * place, so that the file grows with the threads at one time. */
+#define NA_NPROF_THREADS_OWN 0xefffu
 
 #define NA_NPROF_THREAD_LEAST 320u /* entry_size of files of before squares was there */
 
@@ -524,11 +553,12 @@ _Static_assert(sizeof(na_nprof_module_t) == 512, "eight a page");
 typedef struct na_nprof_point {
     int64_t requested_max; /* requested bytes live; counted, not sampled */
     int64_t requested_min;
-    int64_t blocks_max;     /* scaled */
-    uint64_t physical;      /* largest RSS sampled less the profiler's own resident memory */
+    int64_t blocks_max; /* scaled */
+    uint64_t physical;  /* largest RSS less `own`, of the same moment if it was sampled; else, if
+                         * the kernel says that there was more, of the end of the interval */
     uint64_t virtual_bytes; /* largest virtual size sampled */
     uint64_t mapped;        /* largest memory committed by the allocator for blocks */
-    uint64_t own;           /* the profiler's own memory */
+    uint64_t own;           /* the profiler's own resident memory */
     uint64_t alloc_count;   /* scaled; in this interval */
     uint64_t alloc_bytes;   /* requested; in this interval */
     uint32_t flags;         /* 0: nothing was published in this interval: repeat the one before;
@@ -600,94 +630,6 @@ static inline uint64_t na_nprof_series_size(uint32_t rows, uint32_t points) {
 
 /* SYMBOLS: entry_size 1, sealed; text that numalloc-dump bundle adds, docs/profile-format.md. */
 
-/* ---- mode trace ----
- *
- * Events are units of 16 bytes, one or two an event:
- *
- *   unit 0   head   bits 0..3 kind, bit 4 BEFORE, bit 5 MORE (a second unit follows),
- *                   bits 8..63 ticks of the profile's clock since its start
- *            word   bits 0..47 address of the block; bits 48..63: allocations: base-2 logarithm of
- *                   the alignment asked for, 0: none; frees: usable size / 16, 0: above 32 KiB
- *   unit 1   first  allocations and RESIZE: size asked for; frees: MOVED: address of the block that
- *                   realloc put in its place, else 0
- *            second bits 0..31 stack node, 0: not recorded; bits 32..63 allocations: slack = usable
- *                   size - size asked for
- *
- * Allocations and RESIZE always have both units. A realloc that copied its block is an allocation
- * (REALLOC), then a free (MOVED) that names it; one whose pages the system moved is the two the
- * other way round, because the old address is free first; one that left the block where it is, is
- * a RESIZE. realloc(NULL) is REALLOC alone. The two events have one stamp where they can (the one
- * of the time at which the new block was taken) and are one thread's next to each other: they are
- * one change of one block. THREAD: from here on the events are those of the
- * thread whose index is `word`.
- *
- * Order. A free is stamped before another thread can get the block, an allocation after the block
- * was taken, so that an allocation of an address never carries an earlier stamp than the free
- * before it. Equal stamps (after rounding): frees first. Stamps of one buffer never go back, and
- * the first one of a thread's next buffer is later, after rounding, than the last one here. */
-#define NA_NPROF_EVENT_MALLOC       1u
-#define NA_NPROF_EVENT_CALLOC       2u
-#define NA_NPROF_EVENT_REALLOC      3u
-#define NA_NPROF_EVENT_ALIGNED      4u
-#define NA_NPROF_EVENT_NEW          5u
-#define NA_NPROF_EVENT_NEW_ARRAY    6u
-#define NA_NPROF_EVENT_RESIZE       7u
-#define NA_NPROF_EVENT_FREE         8u
-#define NA_NPROF_EVENT_DELETE       9u
-#define NA_NPROF_EVENT_DELETE_ARRAY 10u
-#define NA_NPROF_EVENT_MOVED        11u
-#define NA_NPROF_EVENT_THREAD       12u
-#define NA_NPROF_EVENT_KIND         15u /* mask */
-#define NA_NPROF_EVENT_BEFORE       16u /* frees: the block is from before the profile (or a fork) */
-#define NA_NPROF_EVENT_MORE         32u
-
-typedef struct na_nprof_unit {
-    uint64_t head; /* unit 1: first */
-    uint64_t word; /* unit 1: second */
-} na_nprof_unit_t;
-
-_Static_assert(sizeof(na_nprof_unit_t) == 16, "");
-
-/* TRACE_BUFFER: live, entries are units; four units of header, then events. It belongs to one
- * thread at a time and serves again and again. `used` is 0 while its header changes and is stored
- * (release) after each event: a kill loses at most the event that was being written. When it is
- * full its events become a TRACE chunk with the same sequence; a buffer whose sequence exists as a
- * TRACE chunk does not count. Sequences are given out in order over all threads, so that of one
- * thread's (or two with equal stamps) the lower comes first. */
-typedef struct na_nprof_buffer {
-    uint32_t used;       /* units after this header */
-    uint32_t thread;     /* at its beginning; a THREAD event changes it */
-    uint32_t sequence;   /* from 1 */
-    uint32_t tick_shift; /* of stamps, once they are in a TRACE chunk */
-    uint64_t next;       /* the writer's own use: its lists of buffers */
-    uint64_t reserved1[5];
-} na_nprof_buffer_t;
-
-_Static_assert(sizeof(na_nprof_buffer_t) == 64, "four units");
-
-/* TRACE: sealed, entry_size 1. chunk.sequence as above, chunk.thread the thread at its beginning,
- * chunk.first_id the stamp of its first event >> 24, so that a reader need not unpack it before its
- * turn. The payload is this header and then the columns, one after the other, that code the units
- * (docs/profile-format.md); stamps are multiples of 1 << tick_shift. */
-#define NA_NPROF_TRACE_COLUMNS 11u
-#define NA_NPROF_TRACE_UNITS   (1u << 20) /* of one buffer or chunk, at most */
-#define NA_NPROF_TRACE_RAW                                                                         \
-    (UINT64_C(24) << 20) /* of a TRACE chunk's raw_length: 22 bytes a unit                         \
-                          */
-
-typedef struct na_nprof_trace {
-    uint64_t first_ticks; /* >> tick_shift */
-    uint32_t events;
-    uint32_t units;
-    uint16_t tick_shift;
-    uint16_t free_stacks; /* 1: stacks of frees are there */
-    uint32_t columns;     /* 0: the units follow as they are (tick_shift is 0) */
-    uint32_t column_bytes[NA_NPROF_TRACE_COLUMNS];
-    uint32_t reserved;
-} na_nprof_trace_t;
-
-/* TRACE_DROPPED: live, no entries: room of events that the limit on size has thrown away. */
-
 /* Bytes of a chunk that holds `capacity` entries. */
 static inline uint64_t na_nprof_chunk_length(uint64_t capacity, uint32_t entry_size) {
     uint64_t bytes = sizeof(na_nprof_chunk_t) + capacity * entry_size;
@@ -718,6 +660,10 @@ static inline uint32_t na_nprof_crc32(const void *data, size_t size) {
 
 static inline uint32_t na_nprof_header_crc(const na_nprof_header_t *h) {
     return na_nprof_crc32(h, offsetof(na_nprof_header_t, const_crc));
+}
+
+static inline uint64_t na_nprof_together_ms(const na_nprof_header_t *h) {
+    return h->processes != 0 ? h->together_ms : h->last_ms;
 }
 
 /* Of the header's second part. `packed` does not belong to it: it is what it should be where a

@@ -70,10 +70,10 @@ typedef enum na_nprof_unit_kind {
 #define NA_NPROF_ACCESS_SKID    512u /* ip is the instruction after the accessing one */
 
 typedef struct na_nprof_access_source {
-    uint32_t source; /* na_nprof_source_t */
-    uint32_t flags;  /* changes: USED */
-    uint32_t unit;   /* na_nprof_unit_kind_t */
-    uint32_t reserved;
+    uint32_t source;           /* na_nprof_source_t */
+    uint32_t flags;            /* changes: USED */
+    uint32_t unit;             /* na_nprof_unit_kind_t */
+    uint32_t cost;             /* WATCH: per cent of a thread's time, at most; 0: not known */
     uint64_t period;           /* of `unit`; 0: does not apply */
     uint64_t start_ns, end_ns; /* changes: end_ns; NS_STILL: to the end */
     /* All below change. Every sample that the source made is stored, or in exactly one of the
@@ -81,7 +81,8 @@ typedef struct na_nprof_access_source {
     uint64_t stored;
     uint64_t lost;          /* no room: in the source's buffers, or in the file */
     uint64_t impossible;    /* addresses that no program can have */
-    uint64_t filtered;      /* no access, or not of this process or of what was asked for */
+    uint64_t filtered;      /* no access, not of this process, of the library's own threads and
+                             * tables, or not of what was asked for */
     uint64_t unresolved;    /* stored, on heap memory, but which block it was is not known */
     uint64_t throttled;     /* times that the kernel paused the source */
     uint64_t dram;          /* stored, and answered by memory */
@@ -154,6 +155,10 @@ _Static_assert(sizeof(na_nprof_access_mapping_t) == 512 + NA_NPROF_ACCESS_CHECK,
 #define NA_NPROF_OBJECT_HEAP 1u
 #define NA_NPROF_OBJECT_POOL 2u /* announced by a pool of the program's own */
 
+/* Its thread had a memory policy of its own (numactl, set_mempolicy), which placed it; `node` is
+ * not known. */
+#define NA_NPROF_OBJECT_OWN_POLICY 1u
+
 typedef struct na_nprof_access_object {
     uint32_t kind; /* NA_NPROF_OBJECT_* */
     uint32_t site; /* stack of its allocation; 0: not known (from before the profile) */
@@ -164,7 +169,7 @@ typedef struct na_nprof_access_object {
     uint32_t thread;   /* id in THREADS of the allocating thread; 0: not known */
     uint32_t pool;     /* id in POOLS; 0: none */
     int16_t node;      /* of the cpu that allocated it */
-    uint16_t flags;    /* 0 */
+    uint16_t flags;    /* NA_NPROF_OBJECT_* below */
     uint32_t ruled;    /* by a policy: its heap (nprof_policy.h); 0: not */
     uint64_t check;
 } na_nprof_access_object_t;
@@ -271,7 +276,8 @@ typedef enum na_nprof_target {
                                      * profile, or not drawn in mode sample */
     NA_NPROF_TARGET_UNRESOLVED = 4, /* heap memory, but no block can be named: it was freed since,
                                      * or its memory serves another block now */
-    NA_NPROF_TARGET_OWN = 5,        /* the allocator's or the profiler's tables */
+    NA_NPROF_TARGET_OWN = 5,        /* the allocator's or the profiler's tables; older files: today
+                                     * such samples count as filtered */
     NA_NPROF_TARGET_STACK = 6,      /* sample.mapping, mapping.thread */
     NA_NPROF_TARGET_DATA = 7,       /* sections of an ELF file that are no code: sample.mapping */
     NA_NPROF_TARGET_CODE = 8,       /* executable memory */

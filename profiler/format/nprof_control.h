@@ -16,6 +16,9 @@
 /* SESSION: one entry (capacity 1), written by the creator; no owner. A file without this chunk is
  * of the only profile of its process. */
 #define NA_NPROF_SESSION_FROM_START 1u /* began before the program's first block */
+#define NA_NPROF_SESSION_STOPPED                                                                   \
+    2u /* ended by a call, a signal or the like: the process ran on                                \
+        */
 
 typedef struct na_nprof_session {
     uint32_t session; /* profiles that the process has begun, this one included */
@@ -31,17 +34,27 @@ typedef struct na_nprof_session {
 _Static_assert(sizeof(na_nprof_session_t) == 512, "");
 
 /* MARKERS: points in time that the program named. No owner. flags with VALID is stored last
- * (release). */
-#define NA_NPROF_MARKER_VALID 1u
+ * (release). PLACED: the entry has what follows the name. */
+#define NA_NPROF_MARKER_VALID  1u
+#define NA_NPROF_MARKER_PLACED 2u
 
 typedef struct na_nprof_marker {
     uint64_t ms;
     uint32_t thread;
     uint32_t flags;
     char name[48];
+    /* Not in entries of 64 bytes: */
+    uint64_t ticks; /* since the start of the profile. Mode trace: events before it have a lower
+                     * stamp, rounded down as in TRACE chunks, and of its thread all that came
+                     * later, and no other, have this one or a higher */
+    int64_t live_bytes, live_count;    /* of all threads then; count scaled */
+    uint64_t alloc_count, alloc_bytes; /* since the start; count scaled */
 } na_nprof_marker_t;
 
-_Static_assert(sizeof(na_nprof_marker_t) == 64, "");
+#define NA_NPROF_MARKER_LEAST 64u /* entry_size of files of before `ticks` was there */
+
+_Static_assert(sizeof(na_nprof_marker_t) == 104, "");
+_Static_assert(offsetof(na_nprof_marker_t, ticks) == NA_NPROF_MARKER_LEAST, "");
 
 /* POOLS: the program's own allocators that say what they hand out, those of one name together. No
  * owner; entry i is pool first_id + i, ids from 1. flags with VALID is stored last (release) at

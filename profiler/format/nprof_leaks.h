@@ -1,4 +1,4 @@
-/* nprof_leaks.h - what a profile says of blocks that were not freed: types 60 and 61.
+/* nprof_leaks.h - what a profile says of blocks that were not freed: types 60 to 62.
  *
  * Written by a scan (profiler/leaks/leaks.h), each time anew: the chunks of an earlier one have no
  * entries then. A file without them is of a process that was not scanned. */
@@ -9,6 +9,7 @@
 
 #define NA_NPROF_LEAKS      60u
 #define NA_NPROF_LEAK_SITES 61u
+#define NA_NPROF_LEAK_HELD  62u
 
 #define NA_NPROF_LEAK_KINDS 3u /* lost, indirectly lost, reachable */
 
@@ -33,5 +34,15 @@ typedef struct na_nprof_leak_site {
     uint64_t blocks, bytes;
 } na_nprof_leak_site_t;
 _Static_assert(sizeof(na_nprof_leak_site_t) == 24, "");
+
+/* LEAK_HELD, in no order: of the blocks of `site` that are indirectly lost, those that blocks of
+ * `root` lead to, which are lost themselves; each block is in one entry. Where lost blocks lead to
+ * each other in a ring, `root` is one of them, and `site` may be the same. What is missing from the
+ * sum of LEAK_SITES had no room. */
+typedef struct na_nprof_leak_held {
+    uint32_t root, site;    /* stack ids; root 0: none is known */
+    uint64_t blocks, bytes; /* blocks 0: does not exist */
+} na_nprof_leak_held_t;
+_Static_assert(sizeof(na_nprof_leak_held_t) == 24, "");
 
 #endif

@@ -45,6 +45,7 @@ _Static_assert(sizeof(na_nprof_policy_t) == 512, "");
 #define NA_NPROF_RULE_NO_CALL   8u  /* no such function, or nothing of the module lies there */
 #define NA_NPROF_RULE_NO_FRAME  16u /* its frames are at no constant distance */
 #define NA_NPROF_RULE_NO_NODE   32u /* this machine has not the nodes: blocks are malloc's */
+#define NA_NPROF_RULE_MOVED     64u /* blocks of before were moved to where it says */
 
 /* POLICY_RULES, in the order of the file. Blocks and bytes count calls and the sizes they asked
  * for, those of the control included. Rules with one heap share the figures of that. */

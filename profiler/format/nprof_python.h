@@ -12,9 +12,9 @@
  *     Calls that are left over have not begun their frame, and stay.
  *   - A frame of code 0 is none. With ENTRY it is a group of its own: of a call whose frame has
  *     ended, or not begun, and which stays. Without, which only the outermost is, it says that
- *     what is outside belongs to another interpreter. Then, and where the outermost is TRUNCATED,
- *     the groups are those of the innermost calls. So they are in 3.11, where every call runs a
- *     frame: calls outside of them are of another interpreter or another greenlet.
+ *     what is outside belongs to another interpreter. Then, where the outermost is TRUNCATED, and
+ *     where PYTHON is `counted` (of older profiles: in 3.11), the groups are those of the innermost
+ *     calls: calls outside of them are of another interpreter or another greenlet.
  *   - If there are fewer calls than groups, outer native frames are missing (or lie where no range
  *     tells). Then the innermost belong together, and the other groups are outermost.
  *
@@ -79,14 +79,23 @@ typedef struct na_nprof_python {
     uint64_t finalizing; /* events of threads that outlive the interpreter */
     uint64_t lost;       /* frames left out because there was no room for their code */
     uint32_t refused; /* NA_NPROF_PY_REFUSED_*; not 0: no frame was read, and nothing else holds */
-    uint32_t reserved_word;
-    uint64_t reserved[8];
+    uint32_t other;   /* the code that stands for those without an entry; 0: all have one */
+    uint64_t other_seen; /* times that one of those was met anew */
+    uint64_t counted;    /* 1: each call of the evaluation function has a group */
+    uint64_t reserved[6];
 } na_nprof_python_t;
 _Static_assert(sizeof(na_nprof_python_t) == 256, "");
 
 /* PYTHON_CODES, 64 bytes; id first_id + i, from 1. What a code object was when it was first seen.
  * Two with the same name, file, first line and table are one. Texts are in UTF-8, in PYTHON_TEXT:
- * so many bytes from that word on. */
+ * so many bytes from that word on.
+ *
+ * A program may make code for ever. So there are entries for so many, and fewer for code of no
+ * file, whose name begins with '<'; all others are the one called NA_NPROF_PY_OTHER_NAME, whose
+ * frames have UNIT_NONE. */
+#define NA_NPROF_PY_CODES_KEPT      65536u
+#define NA_NPROF_PY_MADE_CODES_KEPT 4096u
+#define NA_NPROF_PY_OTHER_NAME      "<other code>"
 typedef struct na_nprof_python_text_ref {
     uint32_t word, bytes;
 } na_nprof_python_text_ref_t;

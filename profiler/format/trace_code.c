@@ -6,7 +6,19 @@
 #include "profiler/format/trace_code.h"
 
 #define COLUMNS NA_NPROF_TRACE_COLUMNS
-enum { OPS, TIMES, STACKS, NODES, SIZES, SLACKS, BLOCKS, AGES, OLD, CLASSES, EXTRA };
+enum {
+    OPS = NA_NPROF_TRACE_OPS,
+    TIMES = NA_NPROF_TRACE_TIMES,
+    STACKS,
+    NODES,
+    SIZES,
+    SLACKS,
+    BLOCKS,
+    AGES,
+    OLD,
+    CLASSES,
+    EXTRA
+};
 
 /* How the block of an allocation is named (bits 6 and 7 of its op). */
 enum { LAST_FREED, NEXT_TO_LAST, BY_ADDRESS, BY_DEPTH };

@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "profiler/format/nprof.h"
+#include "profiler/format/nprof_trace.h"
 
 typedef struct na_trace_coder na_trace_coder_t;
 

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "profiler/guard/state.h"
+#include "profiler/guard/guard_state.h"
 
 /* Page 0 of the area and the page behind each slot are never accessible. */
 

@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "profiler/guard/state.h"
+#include "profiler/guard/guard_state.h"
 
 #define CELL            NA_CANARY_CELL
 #define NO_CELL         UINT32_MAX

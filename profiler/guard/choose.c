@@ -26,11 +26,11 @@
  *
  * What a drawn block stands for is known (1 / its chance), so a site's chance is
  *     guarded / estimated. */
-#include "profiler/guard/state.h"
+#include "profiler/guard/guard_state.h"
 
-#include "alloc/central/sizeclass.h"
-#include "alloc/sys/options.h"
-#include "alloc/track/sampler.h"
+#include "alloc/core/central/block.h"
+#include "alloc/core/sys/options.h"
+#include "alloc/core/track/track.h"
 
 enum {
     NEW_SITE = 4,

@@ -14,15 +14,18 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "alloc/sys/options.h"
-#include "alloc/sys/print.h"
-#include "profiler/guard/state.h"
+#include "alloc/core/sys/options.h"
+#include "alloc/core/sys/print.h"
+#include "profiler/containers/path.h"
+#include "profiler/guard/guard_state.h"
+#include "profiler/record/file/folders.h"
 
 #define PATTERN     "numalloc.%e.%p.%t.errors"
 #define NAME_LENGTH 4096u
 
 static char name_pattern[NAME_LENGTH]; /* whole; empty: there is none */
 static char file_name[NAME_LENGTH];    /* of this process, once it was asked for */
+static bool makes_folder;              /* the name given ends with a slash */
 na_guard_tables_t *na_guard_in_file;
 static _Atomic(uint32_t) *is_own; /* 0: in a child that has not been told; NULL: never known */
 
@@ -67,8 +70,9 @@ static void make_pattern(const char *given) {
         }
     }
     name_add_text(&t, given);
-    if (t.length < NAME_LENGTH && is_folder(name_pattern)) {
-        name_add_text(&t, "/");
+    makes_folder = t.length < NAME_LENGTH && name_pattern[t.length - 1] == '/';
+    if (t.length < NAME_LENGTH && (makes_folder || is_folder(name_pattern))) {
+        if (!makes_folder) name_add_text(&t, "/");
         name_add_text(&t, PATTERN);
     }
     if (t.length >= NAME_LENGTH) name_pattern[0] = 0;
@@ -79,6 +83,12 @@ static const char *program_base_name(void) {
     for (; *path != 0; path++)
         if (*path == '/') base = path + 1;
     return base;
+}
+
+static void name_add_program(text_t *t) {
+    const char *name = program_base_name();
+    for (size_t i = 0, n = na_name_part(name, NA_NAME_IN_FILE); i < n; i++)
+        name_add_text(t, (char[]){name[i], 0});
 }
 
 /* Without %p a child would write over its parent's: its id is put behind. */
@@ -99,7 +109,7 @@ static const char *own_name(void) {
             has_pid = true;
             break;
         case 'e':
-            name_add_text(&t, program_base_name());
+            name_add_program(&t);
             break;
         case 't':
             name_add_number(&t, head->start_unix_ns / 1000000000);
@@ -122,8 +132,11 @@ static size_t tables_size(void) {
 }
 
 static long open_file(void) {
-    return na_syscall(SYS_openat, AT_FDCWD, (long)own_name(),
-                      O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_TRUNC, 0644, 0, 0);
+    (void)own_name();
+    long error = makes_folder ? na_make_folders(AT_FDCWD, file_name) : 0;
+    long fd = na_syscall(SYS_openat, AT_FDCWD, (long)file_name,
+                         O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_TRUNC, 0644, 0, 0);
+    return fd == -ENOENT && error != 0 ? error : fd;
 }
 
 na_guard_tables_t *na_guard_file_map(void) {

@@ -5,8 +5,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "alloc/sys/print.h"
-#include "profiler/guard/state.h"
+#include "alloc/core/sys/print.h"
+#include "profiler/guard/guard_state.h"
 #include "profiler/record/unwind/unwind.h"
 
 /* One report at a time; a thread that dies within one holds up nobody for long. */

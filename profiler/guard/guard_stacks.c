@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "alloc/sys/elf_note.h"
 #include "profiler/containers/hash.h"
-#include "profiler/guard/state.h"
+#include "profiler/guard/guard_state.h"
+#include "profiler/record/unwind/elf_note.h"
 #include "profiler/record/unwind/umodules.h"
 #include "profiler/record/unwind/unwind.h"
 

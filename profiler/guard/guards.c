@@ -7,16 +7,17 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "alloc/malloc/traced.h"
-#include "alloc/sys/options.h"
-#include "alloc/sys/print.h"
-#include "alloc/thread/switch.h"
-#include "alloc/track/misuse.h"
-#include "alloc/track/sampler.h"
-#include "profiler/guard/state.h"
+#include "alloc/core/sys/options.h"
+#include "alloc/core/sys/print.h"
+#include "alloc/core/thread/switch.h"
+#include "alloc/core/track/misuse.h"
+#include "alloc/core/track/track.h"
+#include "profiler/containers/path.h"
+#include "profiler/guard/guard_state.h"
 #include "profiler/record/unwind/unwind.h"
 
 na_guards_t na_guards;
@@ -278,11 +279,18 @@ static na_guard_t door; /* filled as it is wanted: the loader would write a tabl
 
 /* --- beginning --- */
 
-static const char *program_name(char *to, size_t size) {
-    long n = na_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)to, (long)size - 1,
-                        0, 0);
-    to[n > 0 ? n : 0] = 0;
-    return to;
+/* Of a path that is longer the end: the name is there. */
+static void program_name(char *to, size_t size) {
+    NA_SPARSE static char path[4096];
+    struct stat st;
+    long n = na_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)path,
+                        sizeof path - 1, 0, 0);
+    size_t length = n > 0 ? (size_t)n : 0, part = na_exe_part(path, length);
+    path[length] = 0;
+    if (part != length && na_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&st, 0, 0, 0) != 0)
+        path[length = part] = 0;
+    size_t from = length < size ? 0 : length - size + 1;
+    memcpy(to, path + from, length - from + 1);
 }
 
 void na_guard_head_begin(na_gf_head_t *head) {
@@ -345,11 +353,11 @@ void na_guard_at_load(void) {
         return;
     }
     if (na_hooks == NULL) na_unwind_init(NULL, true);
+    door = (na_guard_t){take_guarded,       free_guarded,      guarded_size,
+                        guarded_record,     find_guarded,      not_live,
+                        before_guards_fork, after_guards_fork, na_guard_sigaction};
+    na_guard_begin(&door);
     na_guard_handler_install();
-    door = (na_guard_t){take_guarded, free_guarded, guarded_size,       guarded_record,
-                        find_guarded, not_live,     before_guards_fork, after_guards_fork};
-    na_guard = &door;
-    na_traced_guard();
     na_switch_idle_samples(NA_SAMPLE_EACH);
 }
 

@@ -20,7 +20,7 @@
  *
  * Who calls whom:
  *
- *   guards.c        begins; the functions of alloc/track/guarded.h; fork; the end
+ *   guards.c        begins; the functions of alloc/guard/guarded.h; fork; the end
  *   choose.c        whether a block that was drawn is guarded; sites
  *   known_sites.c   where earlier runs found errors
  *   area.c          slots, records; the system calls
@@ -41,7 +41,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "alloc/track/guarded.h"
+#include "alloc/guard/guarded.h"
 
 #define NA_GUARD_SMALL 32768u /* bytes of a block: the small classes; larger ones: guarded.h */
 
@@ -53,15 +53,9 @@ void na_guard_at_exit(void);
 /* For NUMALLOC_STATS=1. */
 void na_guard_print(int fd);
 
-/* --- handler.c: sigaction of the program, while blocks are guarded --- */
+/* --- handler.c --- */
 
-/* The handler is ours for this signal. */
-NA_INLINE bool na_guard_handles(int number) {
-    return na_guard_has_signals && (number == SIGSEGV || number == SIGBUS);
-}
-/* sigaction as the program calls it, if na_guard_handles(number): what it set is kept, and what it
- * asks for is what it set. `next`: the C library's. */
-typedef int na_sigaction_t(int number, const struct sigaction *action, struct sigaction *old);
+/* na_guard_t.sigaction. */
 int na_guard_sigaction(int number, const struct sigaction *action, struct sigaction *old,
                        na_sigaction_t *next);
 

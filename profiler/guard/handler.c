@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
-#include "profiler/guard/state.h"
+#include "profiler/guard/guard_state.h"
 
 enum { SEGV, BUS, HANDLED };
 static const int numbers[HANDLED] = {SIGSEGV, SIGBUS};

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "alloc/sys/options.h"
-#include "alloc/sys/print.h"
+#include "alloc/core/sys/options.h"
+#include "alloc/core/sys/print.h"
 #include "profiler/containers/hash.h"
-#include "profiler/guard/state.h"
+#include "profiler/guard/guard_state.h"
 
 enum { DEEP = 4, MOST_FILES = 4096 };
 

@@ -6,9 +6,10 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "alloc/sys/os.h"
-#include "alloc/sys/syscall.h"
-#include "profiler/leaks/state.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/syscall.h"
+#include "profiler/leaks/leaks_state.h"
+#include "profiler/record/state/state.h"
 
 /* In the file; the sorted table is in memory of its own. */
 typedef struct symbol {
@@ -113,10 +114,30 @@ static na_leak_names_t *open_names(const char *path) {
     return n;
 }
 
-na_leak_module_t *na_leak_module_of(const na_leak_scan_t *scan, uintptr_t pc) {
+/* As the recorder met it; what was unloaded keeps its record. NULL: there is none. */
+static na_leak_module_t *recorded_module(na_leak_scan_t *scan, uint32_t id, uintptr_t pc) {
+    static na_nprof_module_t m; /* one scan at a time */
+    for (uint32_t i = 0; i < scan->module_count && id != 0; i++)
+        if (scan->modules[i].id == id) return &scan->modules[i];
+    id = na_modules_find(id, pc, &m);
+    if (id == 0) return NULL;
     for (uint32_t i = 0; i < scan->module_count; i++)
+        if (scan->modules[i].id == id) return &scan->modules[i];
+    size_t bytes = na_align_up(strlen(m.path) + 1, na_os_page);
+    char *name = scan->module_count < NA_LEAK_MODULES ? na_os_map(bytes) : NULL;
+    if (name == NULL) return NULL;
+    if ((m.flags & NA_NPROF_MODULE_MAIN) == 0) memcpy(name, m.path, strlen(m.path) + 1);
+    na_leak_module_t *to = &scan->modules[scan->module_count++];
+    *to = (na_leak_module_t){.all = {m.start, m.end}, .bias = m.bias, .name = name, .id = id};
+    return to;
+}
+
+na_leak_module_t *na_leak_module_of(na_leak_scan_t *scan, const na_nprof_stack_t *node,
+                                    uintptr_t pc) {
+    uint32_t id = NA_NPROF_STACK_MODULE(node->flags);
+    for (uint32_t i = 0; i < scan->module_count && id == 0; i++)
         if (na_leak_in(&scan->modules[i].all, pc)) return &scan->modules[i];
-    return NULL;
+    return recorded_module(scan, id, pc);
 }
 
 const char *na_leak_name(na_leak_module_t *module, uintptr_t pc, uintptr_t *offset) {
@@ -139,7 +160,10 @@ const char *na_leak_name(na_leak_module_t *module, uintptr_t pc, uintptr_t *offs
 
 void na_leak_close_names(na_leak_scan_t *scan) {
     for (uint32_t i = 0; i < scan->module_count; i++) {
-        na_leak_names_t *n = scan->modules[i].names;
+        na_leak_module_t *m = &scan->modules[i];
+        na_leak_names_t *n = m->names;
+        if (m->id != 0)
+            na_os_unmap((void *)(uintptr_t)m->name, na_align_up(strlen(m->name) + 1, na_os_page));
         if (n == NULL) continue;
         if (n->symbols != NULL) na_os_unmap(n->symbols, n->bytes);
         if (n->file != NULL) na_sys2(SYS_munmap, (long)n->file, (long)n->size);

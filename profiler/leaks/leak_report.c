@@ -1,14 +1,15 @@
 /* leak_report.c - lines on stderr, rows in the profile, and what is suppressed. */
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "alloc/sys/options.h"
-#include "alloc/sys/os.h"
-#include "alloc/sys/print.h"
-#include "alloc/sys/syscall.h"
-#include "alloc/track/misuse.h"
-#include "profiler/leaks/state.h"
+#include "alloc/core/sys/options.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/print.h"
+#include "alloc/core/sys/syscall.h"
+#include "alloc/core/track/misuse.h"
+#include "profiler/leaks/leaks_state.h"
 #include "profiler/record/stacks/tree.h"
 #include "profiler/record/state/state.h"
 
@@ -75,6 +76,11 @@ static bool read_list(list_t *list) {
     const char *name = na_option_text(NA_OPT_LEAKS_SUPPRESSIONS);
     if (name == NULL || *name == 0) return false;
     long fd = na_syscall(SYS_openat, AT_FDCWD, (long)name, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    char one;
+    if (fd >= 0 && na_sys4(SYS_pread64, fd, (long)&one, 1, 0) < 0) { /* a directory */
+        na_sys1(SYS_close, fd);
+        fd = -EISDIR;
+    }
     long size = fd < 0 ? fd : na_syscall(SYS_lseek, fd, 0, 2 /* SEEK_END */, 0, 0, 0);
     list->bytes = na_align_up((size > 0 ? (size_t)size : 0) + 2, na_os_page);
     list->text = size > 0 ? na_os_map(list->bytes) : NULL;
@@ -84,6 +90,7 @@ static bool read_list(list_t *list) {
         na_warn("NUMALLOC_LEAKS_SUPPRESSIONS=%s cannot be read; nothing is suppressed", name);
     if (n <= 0) {
         if (list->text != NULL) na_os_unmap(list->text, list->bytes);
+        list->text = NULL;
         return false;
     }
     char *to = list->text;
@@ -124,12 +131,17 @@ static const char *leak_module_path(const na_leak_module_t *m) {
     return m->name[0] != 0 ? m->name : na_rec.header->program;
 }
 
+/* Where no stack is known nobody can mend anything, and no suppression could mean it: what a child
+ * has of its parent, which reports it; what was allocated while a fork stood before (emergency.h).
+ */
 static bool is_suppressed(na_leak_scan_t *scan, const list_t *list, uint32_t site) {
+    if (site == NA_NPROF_NO_STACK) return true;
+    if (list->text == NULL) return false;
     uint32_t id = native(site);
     if (id <= NA_NPROF_ROOT) return is_in_list(list, ""); /* by "*" */
     while (id > NA_NPROF_ROOT) {
         const na_nprof_stack_t *node = na_tree_node(id);
-        na_leak_module_t *m = na_leak_module_of(scan, call_of(node));
+        na_leak_module_t *m = na_leak_module_of(scan, node, call_of(node));
         uintptr_t offset;
         const char *name = m != NULL ? na_leak_name(m, call_of(node), &offset) : NULL;
         if (m != NULL && is_in_list(list, leak_module_path(m))) return true;
@@ -143,9 +155,28 @@ static bool is_lost(const na_leak_row_t *row) {
     return (row->of[NA_LEAK_LOST].blocks | row->of[NA_LEAK_INDIRECT].blocks) != 0;
 }
 
+/* What only a suppressed leak holds goes with it. */
+static void suppress_held(na_leak_scan_t *scan, na_leak_pair_t *pair) {
+    if (pair->sum.blocks == 0) return;
+    bool site = scan->rows[pair->site].suppressed, root = scan->rows[pair->root].suppressed;
+    if (!site && !root) return;
+    if (!site) {
+        na_leak_sum_t *from[] = {&scan->rows[pair->site].of[NA_LEAK_INDIRECT],
+                                 &scan->leaks->of[NA_LEAK_INDIRECT]};
+        for (unsigned i = 0; i < 2; i++) {
+            from[i]->blocks -= pair->sum.blocks;
+            from[i]->bytes -= pair->sum.bytes;
+        }
+        scan->leaks->suppressed.blocks += pair->sum.blocks;
+        scan->leaks->suppressed.bytes += pair->sum.bytes;
+    }
+    pair->sum = (na_leak_sum_t){0};
+    scan->pair_count--;
+}
+
 void na_leak_suppress(na_leak_scan_t *scan) {
     list_t list = {0};
-    if (!read_list(&list)) return;
+    (void)read_list(&list);
     for (uint32_t site = 0; site < scan->row_count; site++) {
         na_leak_row_t *row = &scan->rows[site];
         if (!is_lost(row) || !is_suppressed(scan, &list, site)) continue;
@@ -157,8 +188,11 @@ void na_leak_suppress(na_leak_scan_t *scan) {
             all->bytes -= sum->bytes;
             *sum = (na_leak_sum_t){0};
         }
+        scan->rows[site].suppressed = true;
     }
-    na_os_unmap(list.text, list.bytes);
+    for (uint32_t i = 0; i < NA_LEAK_PAIRS; i++)
+        suppress_held(scan, &scan->pairs[i]);
+    if (list.text != NULL) na_os_unmap(list.text, list.bytes);
 }
 
 /* --- lines --- */
@@ -190,7 +224,7 @@ static void put_leak_frame(na_leak_scan_t *scan, unsigned index, const na_nprof_
     na_text_u64(&text, index);
     na_text_str(&text, index < 10 ? "  " : " ");
     na_text_hex(&text, node->pc);
-    na_leak_module_t *m = na_leak_module_of(scan, pc);
+    na_leak_module_t *m = na_leak_module_of(scan, node, pc);
     const char *name = m != NULL ? na_leak_name(m, pc, &offset) : NULL;
     if (name != NULL && strlen(name) < 400) {
         na_text_str(&text, " ");
@@ -230,8 +264,8 @@ static void put_leak_site(na_leak_scan_t *scan, uint32_t site) {
 
 static uint64_t weight(const na_leak_row_t *row) {
     /* Lost ones first: they are why the others are. */
-    return row->of[NA_LEAK_LOST].bytes * 2 + row->of[NA_LEAK_INDIRECT].bytes +
-           (row->of[NA_LEAK_LOST].blocks != 0);
+    uint64_t bytes = row->of[NA_LEAK_LOST].bytes + row->of[NA_LEAK_INDIRECT].bytes;
+    return row->of[NA_LEAK_LOST].blocks != 0 ? bytes | UINT64_C(1) << 63 : bytes;
 }
 
 /* The heaviest of those lighter than the one before. */
@@ -272,9 +306,20 @@ static void put_missed(const na_leak_totals_t *leaks) {
     end_leak_line();
 }
 
+static bool is_any_lost(const na_leak_scan_t *scan) {
+    const na_leak_sum_t *of = scan->leaks->of;
+    return of[NA_LEAK_LOST].blocks + of[NA_LEAK_INDIRECT].blocks != 0;
+}
+
+bool na_leak_hand_on(const na_leak_scan_t *scan) {
+    const char *directory = na_option_text(NA_OPT_LEAKS_FILE);
+    if (directory == NULL || *directory == 0) return false;
+    return !is_any_lost(scan) || na_copy_last(directory);
+}
+
 void na_leak_print(na_leak_scan_t *scan) {
     const na_leak_totals_t *leaks = scan->leaks;
-    if (leaks->of[NA_LEAK_LOST].blocks + leaks->of[NA_LEAK_INDIRECT].blocks == 0) return;
+    if (!is_any_lost(scan)) return;
     uint64_t below = UINT64_MAX;
     uint32_t last = 0, site, sites = 0, shown = 0;
     for (uint32_t i = 0; i < scan->row_count; i++)
@@ -290,6 +335,9 @@ void na_leak_print(na_leak_scan_t *scan) {
         end_leak_line();
     }
     put_missed(leaks);
+    begin_leak_line();
+    na_text_str(&text, "numalloc-run --leaks shows names, source lines, and what holds what");
+    end_leak_line();
     put_leak_totals(leaks);
     na_text_str(&text, "\n");
     na_os_say(text.data, text.length);
@@ -297,6 +345,16 @@ void na_leak_print(na_leak_scan_t *scan) {
 }
 
 /* --- rows --- */
+
+static void keep_held(const na_leak_scan_t *scan) {
+    na_nprof_leak_held_t *to = na_lost_held(scan->pair_count);
+    for (uint32_t i = 0; to != NULL && i < NA_LEAK_PAIRS; i++) {
+        const na_leak_pair_t *p = &scan->pairs[i];
+        if (p->sum.blocks != 0)
+            *to++ = (na_nprof_leak_held_t){p->root, p->site, p->sum.blocks, p->sum.bytes};
+    }
+    if (to != NULL) na_lost_held_end(scan->pair_count);
+}
 
 void na_leak_keep(const na_leak_scan_t *scan) {
     uint32_t rows = 0;
@@ -312,6 +370,7 @@ void na_leak_keep(const na_leak_scan_t *scan) {
                 *to++ = (na_nprof_leak_site_t){site, kind + 1, sum->blocks, sum->bytes};
         }
     }
+    keep_held(scan);
     const na_leak_totals_t *l = scan->leaks;
     na_nprof_leaks_t head = {.state = 1,
                              .threads = l->threads,

@@ -7,12 +7,12 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "alloc/sys/lock.h"
-#include "alloc/sys/options.h"
-#include "alloc/sys/os.h"
-#include "alloc/sys/print.h"
-#include "alloc/sys/syscall.h"
-#include "profiler/leaks/state.h"
+#include "alloc/core/sys/lock.h"
+#include "alloc/core/sys/options.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/print.h"
+#include "alloc/core/sys/syscall.h"
+#include "profiler/leaks/leaks_state.h"
 #include "profiler/record/stacks/tree.h"
 #include "profiler/record/state/state.h"
 
@@ -84,6 +84,7 @@ static bool make_tables(na_leak_scan_t *scan, uint8_t **memory, size_t *bytes) {
         {(void **)&scan->readable, NA_LEAK_READABLE * sizeof *scan->readable},
         {(void **)&scan->queue, NA_LEAK_QUEUE * sizeof *scan->queue},
         {(void **)&scan->rows, scan->row_count * sizeof *scan->rows},
+        {(void **)&scan->pairs, NA_LEAK_PAIRS * sizeof *scan->pairs},
     };
     *bytes = 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
@@ -101,7 +102,7 @@ static bool make_tables(na_leak_scan_t *scan, uint8_t **memory, size_t *bytes) {
     return true;
 }
 
-static NA_NOINLINE int scan_with(na_leak_scan_t *scan, bool report) {
+static NA_NOINLINE int scan_with(na_leak_scan_t *scan, na_leak_report_t report) {
     if (!na_leak_list_modules(scan)) {
         na_warn("no scan for leaks: the loader does not list its modules");
         return ENOTSUP;
@@ -117,13 +118,14 @@ static NA_NOINLINE int scan_with(na_leak_scan_t *scan, bool report) {
         return ECANCELED;
     }
     na_leak_suppress(scan);
-    if (!report) return 0;
+    if (report == NA_LEAK_NOTHING) return 0;
     na_leak_keep(scan);
+    if (report == NA_LEAK_LAST && na_leak_hand_on(scan)) return 0;
     na_leak_print(scan);
     return 0;
 }
 
-int na_leaks_scan(na_leak_totals_t *leaks, bool report, uintptr_t from) {
+int na_leaks_scan(na_leak_totals_t *leaks, na_leak_report_t report, uintptr_t from) {
     *leaks = (na_leak_totals_t){0};
     na_leak_scan_t scan = {.leaks = leaks};
     uint8_t *memory;
@@ -154,7 +156,7 @@ bool na_leaks_at_exit(void) {
     if (!na_leaks_on) return false;
     bool child = (int32_t)na_sys0(SYS_getpid) != pid;
     if (child && na_option(NA_OPT_LEAKS) != LEAKS_CHILDREN) return false;
-    if (na_leaks_scan(&leaks, true, ends_from) != 0) return false;
+    if (na_leaks_scan(&leaks, NA_LEAK_LAST, ends_from) != 0) return false;
     return leaks.of[NA_LEAK_LOST].blocks + leaks.of[NA_LEAK_INDIRECT].blocks != 0;
 }
 

@@ -6,7 +6,7 @@
  *             its stack pointer on, registers, static thread-local storage and what the C library
  *             keeps of the thread (pthread_setspecific); blocks that the loader has asked for
  *             (thread-local storage of libraries opened later), and those of heaps that are alive
- *   blocks    all live ones: each has a record from the process's first on (registry.h)
+ *   blocks    all live ones: each has a record from the process's first on (pagemap/pagemap.h)
  *   pointers  aligned words that lead anywhere into a block, as far as was asked for
  *
  *   reachable   a pointer in a root, or in a reachable block, leads there
@@ -75,8 +75,9 @@ __attribute__((always_inline)) static inline uintptr_t na_leaks_here(void) {
 
 /* `from`: na_leaks_here. 0, or a positive errno, having said why: ENOTSUP, there is no /proc;
  * ENOMEM; ECANCELED, the scan failed. `report`: lines on stderr where something is lost, and rows
- * in the profile. */
-int na_leaks_scan(na_leak_totals_t *leaks, bool report, uintptr_t from);
+ * in the profile; at last, if another program makes the report, a profile for it instead. */
+typedef enum na_leak_report { NA_LEAK_NOTHING, NA_LEAK_REPORT, NA_LEAK_LAST } na_leak_report_t;
+int na_leaks_scan(na_leak_totals_t *leaks, na_leak_report_t report, uintptr_t from);
 /* The process ends: a scan, if this is a process to scan. True: blocks are lost. */
 bool na_leaks_at_exit(void);
 /* Ends the process with the status that NUMALLOC_LEAKS_EXIT names; from the last exit handler. */

@@ -1,15 +1,13 @@
 /* mark.c - marks blocks, and tells the classes apart. While the other threads stand still. */
 #include <string.h>
 
-#include "alloc/central/heap.h"
-#include "alloc/central/mixed.h"
-#include "alloc/central/sizeclass.h"
-#include "alloc/page/pageheap.h"
-#include "alloc/sys/os.h"
-#include "alloc/sys/syscall.h"
+#include "alloc/core/central/block.h"
+#include "alloc/core/page/pageheap.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/syscall.h"
+#include "alloc/heaps/heap.h"
 #include "pagemap/pagemap.h"
-#include "pagemap/span.h"
-#include "profiler/leaks/state.h"
+#include "profiler/leaks/leaks_state.h"
 #include "profiler/record/stacks/tree.h"
 #include "profiler/record/state/state.h"
 
@@ -42,14 +40,11 @@ static bool is_empty_array(uintptr_t address, const target_t *t) {
 NA_INLINE bool find(uintptr_t address, target_t *t) {
     if (NA_LIKELY(address < NA_PAGE_SIZE)) return false;
     const na_span_t *span = na_span_of((const void *)address);
-    if (NA_LIKELY(span == NULL) || na_is_mixed(span)) return false;
+    if (NA_LIKELY(span == NULL)) return false;
     na_record_t *records = atomic_load_explicit(&span->records, memory_order_acquire);
     if (NA_UNLIKELY(records == NULL)) return false;
-    uint64_t index = 0, usable = usable_in(span);
-    if (span->cls != 0) {
-        index = na_block_index(&na_classes[span->cls], address - span->start);
-        if (index >= span->capacity) return false;
-    }
+    uint64_t index = na_span_index(span, (const void *)address), usable = usable_in(span);
+    if (index >= span->capacity) return false;
     t->record = &records[index];
     if (!is_live(t->record)) return false;
     t->base = span->start + index * usable;
@@ -220,7 +215,7 @@ static uint64_t innermost_pc(const na_leak_scan_t *scan, uint32_t site) {
 static void reach_own_root(na_leak_scan_t *scan, const na_span_t *span, const target_t *t) {
     const na_record_t *r = t->record;
     bool root = false;
-    if (na_span_is_heaps(span)) {
+    if (na_span_is_others(span)) {
         const na_heap_t *heap = na_heap_of_owner(span->owner);
         root = heap != NULL && heap->program != NULL &&
                (na_leaks_ruled == NULL || na_leaks_ruled((const void *)t->base) == 0);
@@ -252,15 +247,82 @@ static void look_into_lost(na_leak_scan_t *scan, const na_span_t *span, const ta
         each_word_of(scan, t, indirect_part, t->record);
 }
 
+/* --- who holds what --- */
+
+static uint32_t site_of(const na_leak_scan_t *scan, const na_record_t *record) {
+    /* Of another profile (before a fork, or before this one began): no site. */
+    uint32_t site = record->epoch == na_profile_epoch ? record->site : NA_NPROF_NO_STACK;
+    return site < scan->row_count ? site : NA_NPROF_NO_STACK;
+}
+
+static void add_to_pair(na_leak_scan_t *scan, uint32_t root, uint32_t site, uint64_t bytes) {
+    uint32_t at = (root * 2654435761u ^ site * 2246822519u) >> 7;
+    for (;; at++) {
+        na_leak_pair_t *pair = &scan->pairs[at % NA_LEAK_PAIRS];
+        if (pair->sum.blocks == 0) {
+            if (scan->pair_count == NA_LEAK_PAIRS / 2) return;
+            scan->pair_count++;
+            *pair = (na_leak_pair_t){.root = root, .site = site};
+        } else if (pair->root != root || pair->site != site) {
+            continue;
+        }
+        pair->sum.blocks++;
+        pair->sum.bytes += bytes;
+        return;
+    }
+}
+
+/* What finds no room in the queue keeps what it leads to for a claim of its own. */
+static void claim_block(na_leak_scan_t *scan, const target_t *t) {
+    na_record_mark(t->record, NA_MARK_CLAIMED);
+    if (t->size >= sizeof(uintptr_t) && scan->queued < NA_LEAK_QUEUE)
+        scan->queue[scan->queued++] = t->base;
+}
+
+static void claim_part(na_leak_scan_t *scan, const uintptr_t *words, size_t count, void *arg) {
+    (void)arg;
+    target_t t;
+    for (size_t i = 0; i < count; i++) {
+        if (!find(words[i], &t)) continue;
+        unsigned marks = na_record_marks(t.record);
+        /* What is no block's to hold is lost by itself. */
+        if ((marks & (NA_MARK_REACHED | NA_MARK_CLAIMED)) != 0 || (marks & NA_MARK_INDIRECT) == 0)
+            continue;
+        add_to_pair(scan, scan->claimer, site_of(scan, t.record), t.size);
+        claim_block(scan, &t);
+    }
+}
+
+static void claim_from(na_leak_scan_t *scan, const target_t *root) {
+    target_t t;
+    scan->claimer = site_of(scan, root->record);
+    claim_block(scan, root);
+    while (scan->queued != 0)
+        if (find(scan->queue[--scan->queued], &t)) each_word_of(scan, &t, claim_part, NULL);
+}
+
+static void claim_root(na_leak_scan_t *scan, const na_span_t *span, const target_t *t) {
+    (void)span;
+    if ((na_record_marks(t->record) & (NA_MARK_REACHED | NA_MARK_INDIRECT)) == 0)
+        claim_from(scan, t);
+}
+
+/* Of what no root leads to, which is rings, the first block that is met. */
+static void claim_ring(na_leak_scan_t *scan, const na_span_t *span, const target_t *t) {
+    (void)span;
+    if ((na_record_marks(t->record) & (NA_MARK_REACHED | NA_MARK_CLAIMED)) != 0) return;
+    uint32_t site = site_of(scan, t->record);
+    add_to_pair(scan, site, site, t->size);
+    claim_from(scan, t);
+}
+
 static void count_block(na_leak_scan_t *scan, const na_span_t *span, const target_t *t) {
     (void)span;
     unsigned marks = na_record_marks(t->record);
     na_leak_kind_t kind = (marks & NA_MARK_REACHED) != 0    ? NA_LEAK_REACHABLE
                           : (marks & NA_MARK_INDIRECT) != 0 ? NA_LEAK_INDIRECT
                                                             : NA_LEAK_LOST;
-    /* Of another profile (before a fork, or before this one began): no site. */
-    uint32_t site = t->record->epoch == na_profile_epoch ? t->record->site : NA_NPROF_NO_STACK;
-    if (site >= scan->row_count) site = NA_NPROF_NO_STACK;
+    uint32_t site = site_of(scan, t->record);
     na_leak_sum_t *sums[] = {&scan->rows[site].of[kind], &scan->leaks->of[kind]};
     for (unsigned i = 0; i < 2; i++) {
         sums[i]->blocks++;
@@ -271,5 +333,7 @@ static void count_block(na_leak_scan_t *scan, const na_span_t *span, const targe
 
 void na_leak_sum_up(na_leak_scan_t *scan) {
     each_live_block(scan, look_into_lost);
+    each_live_block(scan, claim_root);
+    each_live_block(scan, claim_ring);
     each_live_block(scan, count_block);
 }

@@ -10,11 +10,11 @@
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 
-#include "alloc/sys/lock.h"
-#include "alloc/sys/os.h"
+#include "alloc/core/sys/lock.h"
+#include "alloc/core/sys/os.h"
 #include "pagemap/pagemap.h"
 #include "profiler/containers/number.h"
-#include "profiler/leaks/state.h"
+#include "profiler/leaks/leaks_state.h"
 
 #pragma weak dlsym
 #pragma weak dl_iterate_phdr

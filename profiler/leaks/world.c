@@ -20,9 +20,9 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 
-#include "alloc/sys/os.h"
-#include "alloc/sys/syscall.h"
-#include "profiler/leaks/state.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/syscall.h"
+#include "profiler/leaks/leaks_state.h"
 
 #ifndef PTRACE_EVENT_STOP
 #define PTRACE_EVENT_STOP 128
@@ -372,7 +372,7 @@ void na_leak_stop_world(na_leak_scan_t *scan, na_leak_look_t *begin, na_leak_loo
         scan->failed = true;
         return;
     }
-    uint64_t all = UINT64_MAX, old = 0;
+    uint64_t all = ~(1ull << (SIGTRAP - 1)), old = 0; /* that one: of a word that is watched */
     na_sys4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, sizeof all);
     w->scan = scan;
     w->begin = begin;

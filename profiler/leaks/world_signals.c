@@ -8,10 +8,10 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
-#include "alloc/sys/lock.h"
-#include "alloc/sys/os.h"
-#include "alloc/sys/syscall.h"
-#include "profiler/leaks/state.h"
+#include "alloc/core/sys/lock.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/syscall.h"
+#include "profiler/leaks/leaks_state.h"
 
 /* The C library's, also where the program has put another before that. */
 extern int __sigaction(int number, const struct sigaction *action, struct sigaction *old)

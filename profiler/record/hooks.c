@@ -1,5 +1,6 @@
 /* hooks.c - what the recorder does at each event: the table that the allocator calls through. */
 #include "profiler/record/access/access.h"
+#include "profiler/record/events/probes.h"
 #include "profiler/record/events/rthreads.h"
 #include "profiler/record/events/series.h"
 #include "profiler/record/events/trace.h"
@@ -31,6 +32,8 @@ static void on_sites_resize(void **prof, na_record_t *record, const void *old_bl
         return;
     }
     bool ours = !na_rec_not_ours(record, old_usable);
+    bool heard = na_rec.sampling && na_probe_is_heard();
+    if (heard) na_probe_free(record, old_block, old_usable);
     na_record_t old = *record;
     na_record_unpublish(record, na_profile_epoch);
     na_record_set_site(record, NA_NPROF_NO_STACK);
@@ -39,6 +42,7 @@ static void on_sites_resize(void **prof, na_record_t *record, const void *old_bl
     if (ours) entry |= (na_entry_t)NA_ENTRY_MOVES;
     na_site_alloc(t, record, block, requested, usable, entry);
     if (t->moving.block == block) t->moving.kept = true;
+    if (heard) na_probe_alloc(record, block, requested, usable);
     if (ours) na_site_free(t, &old, old_block, old_usable, NA_RELEASE_REALLOC, block);
     na_rthread_leave();
 }
@@ -101,6 +105,10 @@ static void after_recorder_fork_child(void **prof) {
         na_rec_became_child();
 }
 
+static void on_stay(void **prof) {
+    if (na_rthread_enter(prof) != NULL) na_rthread_leave();
+}
+
 static void on_load(void) {
     if (!na_rec_is_open()) return;
     if (na_rec.tracing) na_trace_writer_thread();
@@ -133,6 +141,7 @@ void na_rec_hooks_set(void) {
     na_rec_hooks.before_fork = before_recorder_fork;
     na_rec_hooks.after_fork_parent = after_recorder_fork_parent;
     na_rec_hooks.after_fork_child = after_recorder_fork_child;
+    na_rec_hooks.on_stay = on_stay;
     na_rec_hooks.on_load = on_load;
     na_rec_hooks.on_exit = on_exit_hook;
     na_rec_hooks.on_pool = na_rec_on_pool;

@@ -5,9 +5,10 @@
  * destroying one does not touch the others; its table serves the next pool when it is gone. A kind
  * has one lock, held for a few dozen instructions (and a system call where a table grows); stacks
  * are walked before it is taken. */
-#include "alloc/machine/topology.h"
+#include "alloc/core/machine/topology.h"
 #include "profiler/record/access/access_pools.h"
 #include "profiler/record/events/rthreads.h"
+#include "profiler/record/events/trace.h"
 
 #define KINDS       256u
 #define CHUNK_BYTES (16u << 10)
@@ -64,7 +65,6 @@ static void *next_entry(na_nprof_chunk_t **chunk, uint16_t type, uint32_t size, 
         c = na_writer_chunk(type, CHUNK_BYTES, size, 0, *chunks, first_id);
         if (c == NULL) return NULL;
         na_writer_publish(c);
-        atomic_fetch_add_explicit(&na_rec.own_resident, c->length, memory_order_relaxed);
         ++*chunks;
         *chunk = c;
     }
@@ -81,7 +81,7 @@ static bool same_name(const char *a, const char *b) {
 
 /* Under all.lock. */
 static kind_t *pool_kind(const char *name) {
-    if (all.kinds == NULL) all.kinds = na_own_alloc(KINDS * sizeof *all.kinds, 4096);
+    if (all.kinds == NULL) all.kinds = na_own_alloc(KINDS * sizeof *all.kinds);
     if (all.kinds == NULL) return NULL;
     for (uint32_t i = 0; i < all.kind_count; i++)
         if (same_name(all.kinds[i].entry->name, name)) return &all.kinds[i];
@@ -107,7 +107,7 @@ static pool_t *pool_of(uint32_t number, const char *name) {
     if (p != NULL) return p;
     na_lock(&all.lock);
     numbers = all.by_number;
-    if (numbers == NULL) numbers = na_own_alloc(NA_POOLS * sizeof *numbers, 4096);
+    if (numbers == NULL) numbers = na_own_alloc(NA_POOLS * sizeof *numbers);
     __atomic_store_n(&all.by_number, numbers, __ATOMIC_RELEASE);
     if (numbers != NULL) {
         kind_t *kind = pool_kind(name);
@@ -115,7 +115,7 @@ static pool_t *pool_of(uint32_t number, const char *name) {
         if (p != NULL)
             all.idle = p->next;
         else
-            p = na_own_alloc(sizeof *p, 4096);
+            p = na_own_alloc(sizeof *p);
         if (p != NULL && kind != NULL) {
             p->kind = kind;
             kind->entry->flags &= ~NA_NPROF_POOL_DESTROYED;
@@ -142,8 +142,8 @@ static uint32_t cell_slot(const kind_t *kind, uint32_t site) {
 static bool grow_cells(kind_t *kind) {
     uint32_t bits = kind->cells == NULL ? 8 : kind->cell_bits + 1;
     if (bits > 24) return false;
-    na_nprof_pool_cell_t **cells = na_own_alloc(sizeof *cells << bits, sizeof *cells << bits);
-    uint32_t *table = na_own_alloc(sizeof *table << (bits + 1), sizeof *table << (bits + 1));
+    na_nprof_pool_cell_t **cells = na_own_alloc(sizeof *cells << bits);
+    uint32_t *table = na_own_alloc(sizeof *table << (bits + 1));
     if (cells == NULL || table == NULL) return false;
     for (uint32_t i = 0; i < kind->cell_count; i++)
         cells[i] = kind->cells[i];
@@ -235,9 +235,8 @@ static live_block_t *find_live(const pool_t *p, uintptr_t at) {
 static bool make_room_in_pool(pool_t *p) {
     if (p->blocks != NULL && p->used * 2 <= p->mask) return true;
     uint64_t length = p->blocks == NULL ? 256 : (p->mask + 1) * 2;
-    live_block_t *old = p->blocks, *blocks = na_own_alloc(length * sizeof *blocks, 0);
+    live_block_t *old = p->blocks, *blocks = na_own_alloc(length * sizeof *blocks);
     if (blocks == NULL) return false;
-    atomic_fetch_add_explicit(&na_rec.own_resident, length * sizeof *blocks, memory_order_relaxed);
     uint64_t n = old == NULL ? 0 : p->mask + 1;
     p->blocks = blocks;
     p->mask = length - 1;
@@ -265,7 +264,7 @@ static void begin_life(na_rthread_t *t, kind_t *kind, uintptr_t at, uint64_t siz
     na_life_t life = {.base = at,
                       .usable = size,
                       .record = {.site = site,
-                                 .thread = (uint16_t)t->index,
+                                 .thread = (uint16_t)t->known_as,
                                  .node = (uint8_t)na_node_current(),
                                  .birth = na_ages(na_rec_ticks()) & NA_RECORD_TIME_MASK,
                                  .epoch = na_profile_epoch}};
@@ -377,10 +376,18 @@ void na_rec_on_marker(void **prof, const char *name) {
     na_nprof_marker_t *m = next_entry(&all.marker_chunk, NA_NPROF_MARKERS, sizeof *m,
                                       &all.marker_chunks, ++all.markers);
     if (m != NULL) {
-        m->ms = na_rec_ms();
+        uint64_t now = na_rec.tracing ? na_trace_place(t) : na_rec_ticks() - na_rec.start_ticks;
+        na_sums_t sums = na_site_sums();
+        m->ticks = now;
+        m->ms = na_rec_ms_of(na_rec.start_ticks + now);
+        m->live_bytes = sums.live_bytes;
+        m->live_count = sums.live_count;
+        m->alloc_bytes = sums.alloc_bytes;
+        m->alloc_count = sums.alloc_count;
         m->thread = t->index;
         na_rec_copy(m->name, sizeof m->name, name);
-        __atomic_store_n(&m->flags, NA_NPROF_MARKER_VALID, __ATOMIC_RELEASE);
+        __atomic_store_n(&m->flags, NA_NPROF_MARKER_VALID | NA_NPROF_MARKER_PLACED,
+                         __ATOMIC_RELEASE);
     } else {
         na_rec_lose(&na_rec.header->lost_events, 1);
     }

@@ -5,10 +5,11 @@
  * meanwhile.
  *
  * A forked child inherits none of the recorder's mappings. It opens a file of its own at its first
- * event, linked to the parent's by pid and start time; other threads' events wait until all is set
- * up, which na_rec.ready says, last of all. Blocks from before the fork carry an older epoch. A
- * child made behind the C library's back (a raw clone or fork system call, which runs no fork
- * handlers) is recognised by a page that the kernel wipes in it. */
+ * event, or when it lives on (on_stay), linked to the parent's by pid and start time; other
+ * threads' events wait until all is set up, which na_rec.ready says, last of all. Blocks from
+ * before the fork carry an older epoch. A child made behind the C library's back (a raw clone or
+ * fork system call, which runs no fork handlers) is recognised by a page that the kernel wipes in
+ * it. */
 #include "profiler/record/state/record.h"
 #include "profiler/record/python/python.h"
 
@@ -16,7 +17,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/access/access.h"
 #include "profiler/record/events/rthreads.h"
 #include "profiler/record/events/series.h"
@@ -73,7 +74,7 @@ static bool begin_recording(bool in_child) {
     na_rec.tracing = record_config.mode == NA_PROFILE_TRACE;
     na_rec.interval = (double)record_config.sample_interval;
     na_rec.mapped = record_config.mapped;
-    na_rec.records = record_config.records;
+    na_rec.each_records_room = record_config.each_records_room;
     na_rec.mapped_on = record_config.mapped_on;
     na_rec.threads_most = record_config.threads_most;
     if (na_rec.threads_most != NULL) na_rec.threads_most(true);
@@ -151,6 +152,7 @@ void na_rec_became_child(void) {
     na_access_became_child();
     na_lock_may_seize = NULL;
     if (inside) na_writer_drop();
+    na_writer_forget();
     inside = false;
     if (atomic_load(&na_rec.ready)) { /* otherwise the parent has recorded nothing */
         parent_pid = me.pid;
@@ -201,15 +203,21 @@ void na_rec_lost_inside(void) {
     if (!na_rthread_own && na_rec_is_open()) na_rec_lose(&na_rec.header->lost_events, 1);
 }
 
+/* The program has done what it did: what the profile does from here on is no part of the run. */
+static void note_run_end(void) {
+    na_timeline_end();
+    na_rec.header->last_ms = na_rec_ms();
+    na_spans_walk();
+    na_ruled_write();
+}
+
 static void finish_profile(void) {
     if (na_rec.unnamed) return;
-    na_timeline_threads();
     na_access_finish();
     na_resident_finish();
     if (na_rec.tracing) na_trace_writer_finish();
     na_nprof_header_t *h = na_rec.header;
     na_rec_both_clocks(&h->last_mono_ns, &h->last_ticks);
-    h->last_ms = na_rec_ms();
     na_writer_trim();
     if (!atomic_load(&na_rec.lost)) __atomic_store_n(&h->state, NA_NPROF_CLOSED, __ATOMIC_RELEASE);
     bool frozen = !atomic_load(&na_rec.lost) && na_writer_freeze();
@@ -231,8 +239,7 @@ void na_rec_end_at_once(void) {
 
 void na_rec_close(void) {
     if (was_closed()) return;
-    na_spans_walk();
-    na_ruled_write();
+    note_run_end();
     finish_profile();
 }
 
@@ -252,7 +259,7 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     na_origins_forget();                         /* their blocks may have been freed unseen */
     if (used) next_epoch();
     used = true;
-    na_guard_start();
+    na_rec_catch_sigbus();
     if (!begin_recording(false)) return NULL;
     na_rec_hooks_set();
     if (na_rec_sentinel == &always) make_sentinel();
@@ -265,19 +272,19 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     na_rec_hooks.sample_interval = sampling ? record_config.sample_interval : 0;
     na_rec_hooks.on_alloc = sampling ? na_site_on_sampled_alloc : na_site_on_alloc;
     na_rec_hooks.on_free = sampling ? na_site_on_sampled_free : na_site_on_free;
-    bool usual =
-        !sampling && !record_config.free_sites && na_rec.tsc && na_traced_sites_alloc != NULL;
-    na_rec_hooks.traced_alloc = usual ? na_traced_sites_alloc : NULL;
-    na_rec_hooks.traced_free = usual ? na_traced_sites_free : NULL;
+    bool usual = !sampling && !record_config.free_sites && na_rec.tsc && &na_usual_sites != NULL;
+    na_rec_hooks.misses = usual ? &na_usual_sites : NULL;
     return na_access_hooks(&na_rec_hooks);
 }
 
 /* What the threads hold back becomes part of the process's figures. No hook may be running. */
 static void publish_all(void) {
-    na_timeline_threads();
     na_rthread_t *t = atomic_load_explicit(&na_rec.all, memory_order_acquire);
-    for (; t != NULL; t = t->all_next)
-        if (t->owner != 0) na_site_publish_all(t);
+    for (; t != NULL; t = t->all_next) {
+        if (t->owner == 0) continue;
+        na_site_publish_all(t);
+        na_rthread_rename(t);
+    }
 }
 
 /* No hook is running: the file gets all that there is. */
@@ -286,14 +293,14 @@ static void complete(void) {
     if (na_rec.tracing)
         for (na_rthread_t *t = na_rec.all; t != NULL; t = t->all_next)
             if (t->owner != 0) na_trace_ended(t);
-    na_spans_walk();
-    na_ruled_write();
+    note_run_end();
     finish_profile();
 }
 
 void na_profile_stop(bool quiet) {
     atomic_store(&need_start, false);
     if (!na_rec_is_open() || was_closed()) return;
+    na_session_stopped();
     if (quiet) complete();
 }
 
@@ -308,6 +315,7 @@ void na_profile_discard(void) {
 int na_profile_dump(void) {
     if (!na_rec_is_open() || atomic_load(&na_rec.closed)) return ENODATA;
     publish_all();
+    na_timeline_end();
     na_spans_walk();
     na_ruled_write();
     if (na_rec.tracing) na_trace_writer_settle();

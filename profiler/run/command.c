@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/options/nearest.h"
 #include "numalloc/numalloc.h"
+#include "profiler/containers/quantity.h"
 #include "profiler/run/run.h"
 
 typedef enum option_id {
@@ -62,7 +64,8 @@ static void make_option_table(getopt_table_t *table) {
 
 static void print_help(void) {
     printf("Usage: numalloc-run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-           "       numalloc-run --start|--stop|--dump PID\n"
+           "       numalloc-run --start|--stop|--dump|--attach|--growth=TIME PID\n"
+           "       numalloc-run --status[=PID] [--openmetrics]\n"
            "Runs a program with numalloc as its malloc. With a profile it says at the end, on "
            "standard\nerror, where the memory went.\n");
     for (size_t i = 0; i < ROWS; i++) {
@@ -96,14 +99,22 @@ static int mistake(const char *what, const char *name) {
     return NA_RUN_FAILED;
 }
 
+/* `word`: "--name" or "--name=value". */
+static int no_such_option(const char *word) {
+    char hint[80];
+    na_nearest_t nearest = {.typed = word + 2, .length = strcspn(word + 2, "=")};
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].name != NULL) na_nearest_try(&nearest, rows[i].name);
+    na_nearest_text(&nearest, "--", hint);
+    na_run_say("no such option, or short for several: %s%s; see numalloc-run --help", word, hint);
+    return NA_RUN_FAILED;
+}
+
+/* The text goes to the library, which takes whole numbers, and "KiB" but not "Ki". */
 static bool is_bytes(const char *text) {
-    static const char *const units[] = {"",    "b", "k",  "kb",  "kib", "m",  "mb",
-                                        "mib", "g", "gb", "gib", "t",   "tb", "tib"};
-    size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > 15) return false;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-        if (strcasecmp(text + digits, units[i]) == 0) return true;
-    return false;
+    double bytes;
+    return na_quantity_bytes(text, &bytes) && bytes < 1e15 && strpbrk(text, ". eE") == NULL &&
+           (text[strlen(text) - 1] | 0x20) != 'i';
 }
 
 /* The words of NUMALLOC_ACCESS, from the library's table. */
@@ -124,7 +135,7 @@ static const char *access_words(void) {
     } options[] = {
 #define NA_OPTION(id, type, fallback, meaning) {#id, type},
 #define NA_TEST_OPTION(id, type, fallback, meaning)
-#include "alloc/sys/options.def"
+#include "alloc/core/sys/options.def"
 #undef NA_OPTION
 #undef NA_TEST_OPTION
     };
@@ -166,15 +177,25 @@ static int set_mode(na_run_command_t *c, const char *mode, const char *by) {
     return -1;
 }
 
-static int set_request(na_run_command_t *c, na_run_request_t request, const char *text) {
+static int set_pid(na_run_command_t *c, const char *text) {
     char *end;
     long pid = strtol(text, &end, 10);
-    if (c->request != NA_RUN_NONE) return mistake("one of --start, --stop and --dump", "");
     if (*text == 0 || *end != 0 || pid <= 0 || pid > INT_MAX)
         return mistake("the number of a process is wanted, not: ", text);
-    c->request = request;
     c->pid = (pid_t)pid;
     return -1;
+}
+
+static int set_request(na_run_command_t *c, na_run_request_t request) {
+    if (c->request != NA_RUN_NONE)
+        return mistake("one of --start, --stop, --dump, --growth, --attach and --status", "");
+    c->request = request;
+    return -1;
+}
+
+static int set_request_to(na_run_command_t *c, na_run_request_t request, const char *text) {
+    int status = set_request(c, request);
+    return status != -1 ? status : set_pid(c, text);
 }
 
 /* With fewer rounds there is no interval of 95 %. */
@@ -184,6 +205,29 @@ static int set_rounds(unsigned *rounds, const char *wrong, const char *text) {
     if (*text == 0 || *end != 0 || value < 6 || value > 1000) return mistake(wrong, text);
     *rounds = (unsigned)value;
     return -1;
+}
+
+/* In ms; bare numbers are seconds. 0: it is none. */
+static double parse_time(const char *text) {
+    double ms;
+    return na_quantity_ms(text, 1000, &ms) && ms >= 10 && ms <= 366.0 * 86400e3 ? ms : 0;
+}
+
+static int set_every(na_run_command_t *c, const char *text) {
+    double ms = parse_time(text);
+    /* "5m" might be meant to be ms. */
+    if (!(ms > 0) || strchr("mMhH", text[strlen(text) - 1]) != NULL)
+        return mistake("--dump-every takes seconds, such as 60 or 500ms, not: ", text);
+    snprintf(c->every, sizeof c->every, "%.0fms", ms);
+    return -1;
+}
+
+static int set_growth(na_run_command_t *c, const char *text) {
+    double ms = parse_time(text);
+    if (!(ms > 0) || ms > INT_MAX)
+        return mistake("--growth takes a time, such as 10m or 30s, not: ", text);
+    c->growth_ms = (unsigned)ms;
+    return set_request(c, NA_RUN_GROWTH);
 }
 
 static int apply(na_run_command_t *c, option_id_t id, const char *argument) {
@@ -203,6 +247,8 @@ static int apply(na_run_command_t *c, option_id_t id, const char *argument) {
     case OPTION_PYTHON:
         c->python = true;
         break;
+    case OPTION_DUMP_EVERY:
+        return set_every(c, argument);
     case OPTION_LATER:
         c->later = true;
         break;
@@ -226,6 +272,19 @@ static int apply(na_run_command_t *c, option_id_t id, const char *argument) {
     case OPTION_LIBRARY:
         c->library = argument;
         break;
+    case OPTION_LIMIT:
+        return na_run_read_limit(c, argument) ? -1 : NA_RUN_FAILED;
+    case OPTION_BASELINE:
+        if (*argument == 0) return mistake("--baseline takes a profile", "");
+        c->baseline = argument;
+        break;
+    case OPTION_GITHUB:
+        c->github = true;
+        break;
+    case OPTION_JUNIT:
+        if (*argument == 0) return mistake("--junit takes a file", "");
+        c->junit = argument;
+        break;
     case OPTION_OUTPUT:
         if (*argument == 0) return mistake("--output takes a name", "");
         c->output = argument;
@@ -243,11 +302,22 @@ static int apply(na_run_command_t *c, option_id_t id, const char *argument) {
         c->environment = true;
         break;
     case OPTION_START:
-        return set_request(c, NA_RUN_START, argument);
+        return set_request_to(c, NA_RUN_START, argument);
     case OPTION_STOP:
-        return set_request(c, NA_RUN_STOP, argument);
+        return set_request_to(c, NA_RUN_STOP, argument);
     case OPTION_DUMP:
-        return set_request(c, NA_RUN_DUMP, argument);
+        return set_request_to(c, NA_RUN_DUMP, argument);
+    case OPTION_ATTACH:
+        return set_request_to(c, NA_RUN_ATTACH, argument);
+    case OPTION_GROWTH:
+        return set_growth(c, argument);
+    case OPTION_STATUS: {
+        int status = set_request(c, NA_RUN_STATUS);
+        return status != -1 || argument == NULL ? status : set_pid(c, argument);
+    }
+    case OPTION_OPENMETRICS:
+        c->openmetrics = true;
+        break;
     case OPTION_HELP:
         print_help();
         return 0;
@@ -261,14 +331,46 @@ static int apply(na_run_command_t *c, option_id_t id, const char *argument) {
     return -1;
 }
 
+static int check_request(na_run_command_t *c) {
+    bool begins = c->request == NA_RUN_START || c->request == NA_RUN_GROWTH;
+    if (c->request == NA_RUN_GROWTH) {
+        if (c->program[0] == NULL) return mistake("--growth", " needs a PID: --growth=10m PID");
+        int status = set_pid(c, *c->program++);
+        if (status != -1) return status;
+    }
+    if (c->program[0] != NULL) return mistake("with a PID no program is run: ", c->program[0]);
+    if (!begins && (c->mode != NULL || c->access != NULL || c->output != NULL))
+        return mistake("a profile gets its mode and place as it begins",
+                       ", by --start or --growth");
+    if (c->interval != NULL)
+        return mistake("--sample=", "BYTES is for programs that are started; here, --sample");
+    return -1;
+}
+
+/* Limits bring a profile along. */
+static int check_limits(na_run_command_t *c) {
+    if (!na_run_has_limits(c))
+        return c->github || c->junit != NULL
+                   ? mistake(c->github ? "--github" : "--junit", " needs --limit or --baseline")
+                   : -1;
+    if (c->increase != NULL && c->baseline == NULL)
+        return mistake("needs --baseline=FILE: --limit=", c->increase);
+    if (c->request != NA_RUN_NONE || c->rounds != 0 || c->tune != 0 || c->later || c->environment)
+        return mistake("limits are for a program that is run with a profile, to its end", "");
+    if (c->mode != NULL || c->access != NULL || na_run_variable("NUMALLOC_PROFILE") != NULL)
+        return -1;
+    return set_mode(c, "sites", c->limit_count != 0 ? "--limit" : "--baseline");
+}
+
 /* The options together. */
-static int check_command(const na_run_command_t *c) {
+static int check_command(na_run_command_t *c) {
+    int limits = check_limits(c);
+    if (limits != -1) return limits;
     bool profile = c->mode != NULL || c->access != NULL || c->later ||
                    na_run_variable("NUMALLOC_PROFILE") != NULL;
-    if (c->request != NA_RUN_NONE) {
-        if (c->program[0] != NULL) return mistake("with a PID no program is run: ", c->program[0]);
-        return -1;
-    }
+    if (c->openmetrics && c->request != NA_RUN_STATUS)
+        return mistake("--openmetrics", " needs --status");
+    if (c->request != NA_RUN_NONE) return check_request(c);
     if (c->rounds != 0 && c->policy == NULL) return mistake("--rounds", " needs --policy=FILE");
     if (c->rounds != 0 && (profile || c->environment))
         return mistake("--rounds goes with neither a profile nor --env", "");
@@ -281,6 +383,8 @@ static int check_command(const na_run_command_t *c) {
                        : c->html ? "--html"
                                  : "--output",
                        " needs a profile: --profile, --sample or --trace");
+    if (!profile && c->every[0] != 0)
+        return mistake("--dump-every", " needs a profile: --profile, --sample or --trace");
     if (c->quiet && (c->report || c->html))
         return mistake("--quiet goes with neither --report nor --html", "");
     return -1;
@@ -309,7 +413,7 @@ int na_run_read_command(na_run_command_t *c, int argc, char **argv) {
             return mistake("no such option: ", letter);
         }
         if (value == '?' && optopt != 0) return mistake("takes no argument: ", word);
-        if (value == '?') return mistake("no such option, or short for several: ", word);
+        if (value == '?') return no_such_option(word);
         int id = value >= FIRST_VALUE ? value - FIRST_VALUE : table.by_letter[value];
         int status = apply(c, (option_id_t)id, optarg);
         if (status != -1) return status;

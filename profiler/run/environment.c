@@ -7,7 +7,7 @@
 
 #include "profiler/run/run.h"
 
-enum { MOST_SET = 19 };
+enum { MOST_SET = 20 };
 static const char *changed[MOST_SET]; /* names, for na_run_print_environment */
 static size_t changed_count;
 
@@ -94,6 +94,8 @@ bool na_run_set_environment(const na_run_command_t *c, const na_run_tools_t *too
     if (c->python)
         good = good && set_option("NUMALLOC_PYTHON", "1", "--python") &&
                set_option("PYTHONMALLOC", "malloc", "--python");
+    if (c->every[0] != 0)
+        good = good && set_option("NUMALLOC_PROFILE_DUMP_EVERY", c->every, "--dump-every");
     if (c->later) good = good && set_option("NUMALLOC_PROFILE_START", "later", "--later");
     if (place == NULL) return good;
     good = good && set_directory(place->directory);

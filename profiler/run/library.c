@@ -10,7 +10,8 @@
 
 /* By its soname first: the name without a number may belong to a package for compiling. */
 static const char *const library_names[] = {"libnumalloc.so." NA_RUN_SOVERSION, "libnumalloc.so"};
-static const char *const places[] = {".", NA_RUN_LIBDIR, "../lib", "../lib64"};
+static const char *const places[] = {".", NA_RUN_LIBDIR, "../lib", "../lib64",
+                                     ("../lib/" NA_RUN_ARCHITECTURE)};
 
 /* The folder of this program, without links. */
 static bool own_folder(char folder[PATH_MAX]) {

@@ -34,11 +34,19 @@ static bool watches(const na_run_command_t *command) {
     return command->check || command->leaks;
 }
 
-/* Ends as the program did, or with the status of --check and --leaks. */
-static _Noreturn void end_run(const na_run_command_t *command, int status) {
+static bool begin_watch(const na_run_command_t *command, const na_run_tools_t *tools) {
+    return (!watches(command) || na_run_watch_errors()) &&
+           (!command->leaks || na_run_watch_leaks(tools));
+}
+
+/* Ends as the program did, or with the status of --check and --leaks, or of limits that are broken.
+ */
+static _Noreturn void end_run(const na_run_command_t *command, const na_run_tools_t *tools,
+                              int status, int limits) {
     na_run_errors_t errors = {0, 0};
     if (watches(command)) errors = na_run_count_errors();
-    if (errors.errors + errors.leaks == 0) na_run_end_as(status);
+    if (command->leaks) errors.leaks += na_run_report_leaks(tools, command->quiet);
+    if (errors.errors + errors.leaks == 0 && limits == 0) na_run_end_as(status);
     if (!command->quiet && errors.errors != 0)
         na_run_say(errors.errors == 1 ? "%zu error was found (above)"
                                       : "%zu errors were found (above)",
@@ -47,17 +55,31 @@ static _Noreturn void end_run(const na_run_command_t *command, int status) {
         na_run_say(errors.leaks == 1 ? "%zu process has lost blocks (above)"
                                      : "%zu processes have lost blocks (above)",
                    errors.leaks);
-    exit(NA_RUN_FOUND);
+    exit(limits != 0 ? limits : NA_RUN_FOUND);
 }
 
 /* Without a profile. */
-static int run_checked(const na_run_command_t *command, const na_run_program_t *program) {
+static int run_checked(const na_run_command_t *command, const na_run_tools_t *tools,
+                       const na_run_program_t *program) {
     int status = 0;
-    if (!na_run_watch_errors()) return NA_RUN_FAILED;
+    if (!begin_watch(command, tools)) return NA_RUN_FAILED;
     na_run_take_signals();
     int failed = na_run_program(program, command->program, &status);
     if (failed != 0) return failed;
-    end_run(command, status);
+    end_run(command, tools, status, 0);
+}
+
+/* There is no place for one. A server is to run all the same. */
+static int run_without(const na_run_command_t *command, const na_run_tools_t *tools,
+                       const na_run_program_t *program) {
+    na_run_command_t without = *command;
+    without.mode = without.access = without.interval = NULL;
+    without.later = without.python = false;
+    without.every[0] = 0;
+    unsetenv("NUMALLOC_PROFILE");
+    if (!na_run_set_environment(&without, tools, program, NULL)) return NA_RUN_FAILED;
+    return watches(command) ? run_checked(command, tools, program)
+                            : na_run_become(program, command->program);
 }
 
 static int run_command(const na_run_command_t *command, const na_run_tools_t *tools,
@@ -65,16 +87,18 @@ static int run_command(const na_run_command_t *command, const na_run_tools_t *to
     na_run_place_t place;
     na_run_files_t files;
     int status = 0;
-    if (!na_run_make_place(&place, profile_place(command), command->program[0]) ||
-        !na_run_set_environment(command, tools, program, &place) ||
-        (watches(command) && !na_run_watch_errors()))
+    bool made = na_run_make_place(&place, profile_place(command), command->program[0]);
+    if (!made && place.shut && !na_run_has_limits(command))
+        return run_without(command, tools, program);
+    if (!made || !na_run_set_environment(command, tools, program, &place) ||
+        !begin_watch(command, tools))
         return NA_RUN_FAILED;
     na_run_take_signals();
     int failed = na_run_program(program, command->program, &status);
     na_run_collect(&place, tools, &files);
     if (failed != 0) return failed;
     na_run_show(command, tools, &files, status);
-    end_run(command, status);
+    end_run(command, tools, status, na_run_hold_limits(command, tools, &files));
 }
 
 int main(int argc, char **argv) {
@@ -83,7 +107,11 @@ int main(int argc, char **argv) {
     static na_run_program_t program;
     int status = na_run_read_command(&command, argc, argv);
     if (status != -1) return status;
+    if (command.request == NA_RUN_STATUS) return na_run_status(&command);
+    if (command.request == NA_RUN_ATTACH) return na_run_attach(&command);
     if (!na_run_find_tools(&tools, command.library)) return NA_RUN_FAILED;
+    if (!na_run_can_hold_limits(&command, &tools)) return NA_RUN_FAILED;
+    if (command.request == NA_RUN_GROWTH) return na_run_growth(&command, &tools);
     if (command.request != NA_RUN_NONE) return na_run_control(&command, &tools);
     if (command.program[0] != NULL)
         status = na_run_find_program(&program, command.program[0], tools.library);
@@ -97,7 +125,7 @@ int main(int argc, char **argv) {
                    program.path);
     if (command.rounds != 0) return na_run_rounds(&command, &program);
     if (command.tune != 0) return na_run_tune(&command, &tools, &program);
-    if (watches(&command) && !command.environment) return run_checked(&command, &program);
+    if (watches(&command) && !command.environment) return run_checked(&command, &tools, &program);
     if (!command.environment) return na_run_become(&program, command.program);
     na_run_print_environment();
     return fflush(stdout) == 0 ? 0 : NA_RUN_FAILED;

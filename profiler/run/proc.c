@@ -8,65 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "profiler/containers/array.h"
 #include "profiler/format/nprof.h"
+#include "profiler/format/process_info.h"
 #include "profiler/run/run.h"
-
-static char *read_proc_file(const char *path) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return NULL;
-    size_t used = 0, room = 0;
-    char *text = NULL;
-    for (ssize_t n = 1; n > 0;) {
-        if (!NA_ARRAY_RESERVE(text, room, used + 65538)) {
-            free(text);
-            close(fd);
-            errno = ENOMEM;
-            return NULL;
-        }
-        n = read(fd, text + used, room - used - 2);
-        if (n > 0) used += (size_t)n;
-        if (n < 0) {
-            int error = errno;
-            free(text);
-            close(fd);
-            errno = error;
-            return NULL;
-        }
-    }
-    close(fd);
-    text[used] = text[used + 1] = 0;
-    return text;
-}
-
-char *na_run_read_of(pid_t pid, const char *name) {
-    char path[128];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    return read_proc_file(path);
-}
 
 /* ---- numalloc-run itself ---- */
 
-static bool is_numalloc_run(pid_t pid) {
-    char path[64], own[PATH_MAX], other[PATH_MAX];
-    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    ssize_t a = readlink("/proc/self/exe", own, sizeof own),
-            b = readlink(path, other, sizeof other);
-    return a > 0 && a == b && memcmp(own, other, (size_t)a) == 0;
-}
-
-pid_t na_run_behind(pid_t pid) {
-    char path[64];
-    if (!is_numalloc_run(pid)) return pid;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    char *children = read_proc_file(path);
-    long child = children != NULL ? strtol(children, NULL, 10) : 0;
-    free(children);
-    return child > 0 ? (pid_t)child : pid;
-}
-
 static pid_t parent_process(pid_t pid) {
-    char *status = na_run_read_of(pid, "status");
+    char *status = na_process_read(pid, "status");
     const char *line = status != NULL ? strstr(status, "\nPPid:") : NULL;
     long parent = line != NULL ? strtol(line + 6, NULL, 10) : 0;
     free(status);
@@ -77,7 +26,7 @@ static pid_t parent_process(pid_t pid) {
 static pid_t numalloc_run_above(pid_t pid) {
     enum { MOST = 64 };
     for (int i = 0; i < MOST && pid > 1; i++)
-        if (is_numalloc_run(pid = parent_process(pid))) return pid;
+        if (na_process_is_run(pid = parent_process(pid))) return pid;
     return 0;
 }
 
@@ -91,7 +40,7 @@ static bool output_place(pid_t pid, char path[PATH_MAX]) {
     for (struct dirent *e; directory != NULL && !found && (e = readdir(directory)) != NULL;) {
         int fd = atoi(e->d_name); /* of "." and "..": 0, which is none of ours */
         snprintf(name, sizeof name, "fdinfo/%d", fd);
-        char *info = na_run_read_of(pid, name);
+        char *info = na_process_read(pid, name);
         const char *line = info != NULL ? strstr(info, "flags:") : NULL;
         long flags = line != NULL ? strtol(line + 6, NULL, 8) : 0;
         free(info);
@@ -148,7 +97,7 @@ static char *recorded(const char *path) {
 
 /* Those that a numalloc-run gave what it started. NULL: it cannot be looked at. */
 static char *given_by(pid_t pid) {
-    char place[PATH_MAX], *environment = na_run_read_of(pid, "environ");
+    char place[PATH_MAX], *environment = na_process_read(pid, "environ");
     if (environment == NULL || has_variable(environment, TRIGGER) || !output_place(pid, place))
         return environment;
     size_t used = 0;
@@ -166,7 +115,7 @@ static char *given_by(pid_t pid) {
 }
 
 char *na_run_environment_of(pid_t pid, const char *recording) {
-    char *environment = na_run_read_of(pid, "environ");
+    char *environment = na_process_read(pid, "environ");
     if (environment == NULL || has_a_way(environment)) return environment;
     pid_t above = numalloc_run_above(pid);
     /* A profile that began after the title was written may know no more than the process. */

@@ -65,7 +65,7 @@ static void redirect(na_run_shown_t shown) {
     if (shown == NA_RUN_HIDDEN) dup2(null, STDERR_FILENO);
 }
 
-static double resident_kib(pid_t pid) {
+double na_run_resident_kib(pid_t pid) {
     char name[64], text[128];
     snprintf(name, sizeof name, "/proc/%d/statm", (int)pid);
     int fd = open(name, O_RDONLY | O_CLOEXEC);
@@ -84,7 +84,7 @@ static double watch_mean(pid_t pid) {
     if (end.fd < 0) return 0;
     for (int n; (n = poll(&end, 1, LOOK_MS)) == 0 || (n < 0 && errno == EINTR);) {
         double at = now();
-        sum += resident_kib(pid) * (at - last);
+        sum += na_run_resident_kib(pid) * (at - last);
         last = at;
     }
     close(end.fd);

@@ -5,6 +5,11 @@
  * rules half go at a time. When the policy pays, each rule must: it is left out for a trial, and
  * stays out where the run is the better for it.
  *
+ * A rule may do what it is for (accesses to other nodes, lines shared, memory kept in vain, bytes
+ * copied) without any effect on these figures here. So one more run is profiled, under the policy,
+ * and numalloc-dump policy --compare says which rules do: of these a policy may stay where it makes
+ * nothing worse for sure.
+ *
  * All files but the policy are in a directory of its own, which goes at the end. */
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +28,9 @@ enum {
     FEW = 8,           /* rules: more are halved, and not tried one by one in the end */
     MOST_PROFILES = 64 /* of the processes of one run */
 };
-#define LONGER 1.0 /* the run takes longer if the median of the ratios is above that */
+#define BEFORE "before"
+#define AFTER  "after"
+#define LONGER 1.0 /* the run takes longer if the ratios' interval is above that */
 
 typedef struct tune {
     const na_run_command_t *command;
@@ -71,7 +78,10 @@ static int wait_for_round(pid_t pid) {
     return status;
 }
 
-static bool profile(tune_t *t) {
+/* Under a policy, or without (NULL); files begin with `name`. */
+static bool profile(tune_t *t, const char *policy, const char *name) {
+    char files[sizeof t->directory + 16];
+    snprintf(files, sizeof files, "%s/%s.%%p", t->directory, name);
     const char *access = t->command->access != NULL ? t->command->access : "auto";
     pid_t pid = fork();
     if (pid < 0) na_run_say("fork: %s", strerror(errno));
@@ -79,10 +89,15 @@ static bool profile(tune_t *t) {
     if (pid == 0) {
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (null >= 0) dup2(null, STDIN_FILENO);
-        bool good = unsetenv("NUMALLOC_POLICY") == 0 &&
+        if (null >= 0 && policy != NULL) { /* it was seen, and will be */
+            dup2(null, STDOUT_FILENO);
+            dup2(null, STDERR_FILENO);
+        }
+        bool good = (policy == NULL ? unsetenv("NUMALLOC_POLICY")
+                                    : setenv("NUMALLOC_POLICY", policy, 1)) == 0 &&
                     setenv("NUMALLOC_PROFILE", "sites", 1) == 0 &&
                     setenv("NUMALLOC_ACCESS", access, 1) == 0 &&
-                    setenv("NUMALLOC_PROFILE_FILE", t->directory, 1) == 0;
+                    setenv("NUMALLOC_PROFILE_FILE", files, 1) == 0;
         _exit(good ? na_run_become(t->program, t->command->program) : NA_RUN_FAILED);
     }
     na_run_child = pid;
@@ -96,6 +111,35 @@ static bool profile(tune_t *t) {
     return false;
 }
 
+/* numalloc-dump, its output to a descriptor. (Signals are the handler's here, not na_run_tool's.)
+ */
+static bool run_dump(char **words, int to) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(to, STDOUT_FILENO);
+        unsetenv("LD_PRELOAD"); /* not the user's program */
+        execv(words[0], words);
+        na_run_say("%s: %s", words[0], strerror(errno));
+        _exit(NA_RUN_NOT_FOUND);
+    }
+    if (pid < 0) return false;
+    int status = wait_for_round(pid);
+    return WIFEXITED(status) && WEXITSTATUS(status) <= 1;
+}
+
+/* The files of a profile (free their names): how many. */
+static size_t list_profiles(const tune_t *t, const char *prefix, char *names[MOST_PROFILES]) {
+    size_t count = 0;
+    DIR *dir = opendir(t->directory);
+    const struct dirent *e;
+    while (dir != NULL && count < MOST_PROFILES && (e = readdir(dir)) != NULL)
+        if (strncmp(e->d_name, prefix, strlen(prefix)) == 0 &&
+            asprintf(&names[count], "%s/%s", t->directory, e->d_name) >= 0)
+            count++;
+    if (dir != NULL) closedir(dir);
+    return count;
+}
+
 /* numalloc-dump policy FILE... -o CANDIDATE. */
 static bool write_policy(const tune_t *t) {
     char *words[MOST_PROFILES + 8];
@@ -104,35 +148,19 @@ static bool write_policy(const tune_t *t) {
     words[count++] = (char *)(size_t)t->tools->dump; /* exec does not write to its words */
     words[count++] = view;
     first = count;
-    DIR *dir = opendir(t->directory);
-    const struct dirent *e;
-    while (dir != NULL && count < first + MOST_PROFILES && (e = readdir(dir)) != NULL) {
-        char *name;
-        if (e->d_name[0] == '.') continue;
-        if (asprintf(&name, "%s/%s", t->directory, e->d_name) >= 0) words[count++] = name;
-    }
-    if (dir != NULL) closedir(dir);
+    count += list_profiles(t, BEFORE, words + first);
     size_t end = count;
     if (end == first) na_run_say("no profile was written");
     words[count++] = option;
     words[count++] = (char *)(size_t)t->candidate;
     words[count] = NULL;
-    pid_t pid = end == first ? -1 : fork();
-    if (pid == 0) {
-        dup2(STDERR_FILENO, STDOUT_FILENO);
-        unsetenv("LD_PRELOAD"); /* not the user's program */
-        execv(words[0], words);
-        na_run_say("%s: %s", words[0], strerror(errno));
-        _exit(NA_RUN_NOT_FOUND);
-    }
+    bool good = end != first && run_dump(words, STDERR_FILENO);
     for (size_t i = first; i < end; i++)
         free(words[i]);
-    if (pid < 0) return false;
-    int status = wait_for_round(pid);
-    return WIFEXITED(status) && WEXITSTATUS(status) <= 1;
+    return good;
 }
 
-/* ---- which rules pay ---- */
+/* ---- which rules do what they are for ---- */
 
 /* The line of a rule, for people. */
 static void show_rule(const tune_t *t, size_t i, const char *what) {
@@ -140,6 +168,53 @@ static void show_rule(const tune_t *t, size_t i, const char *what) {
     fprintf(stderr, "%s line %u: %.*s\n", what, rule->number, (int)rule->length,
             t->rules.text + rule->at);
 }
+
+/* The rules that are kept, by a table of numalloc-dump: "verdict,line,..." */
+static void read_compared(tune_t *t, const char *path) {
+    char line[4096];
+    unsigned number;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        for (size_t i = 0; sscanf(line, "keep,%u", &number) == 1 && i < t->rules.count; i++)
+            if (t->rules.items[i].number == number) t->rules.items[i].proven = true;
+    if (file != NULL) fclose(file);
+}
+
+/* Of one process alone, whose profiles are of the same. */
+static void compare_profiles(tune_t *t, char **before, char **after) {
+    static char view[] = "policy", compare[] = "--compare", table[] = "--csv";
+    char out[sizeof t->directory + 16];
+    snprintf(out, sizeof out, "%s/compared", t->directory);
+    char *words[] = {(char *)(size_t)t->tools->dump,
+                     view,
+                     compare,
+                     t->candidate,
+                     before[0],
+                     after[0],
+                     table,
+                     NULL};
+    int to = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (to >= 0 && run_dump(words, to)) read_compared(t, out);
+    if (to >= 0) close(to);
+}
+
+/* Runs the program once more; false: it failed. */
+static bool prove_rules(tune_t *t) {
+    char *before[MOST_PROFILES], *after[MOST_PROFILES];
+    size_t befores = list_profiles(t, BEFORE, before), afters = 0;
+    bool good = befores != 1 || profile(t, t->candidate, AFTER);
+    if (good) afters = list_profiles(t, AFTER, after);
+    if (befores == 1 && afters == 1) compare_profiles(t, before, after);
+    while (befores > 0)
+        free(before[--befores]);
+    while (afters > 0)
+        free(after[--afters]);
+    for (size_t i = 0; i < t->rules.count; i++)
+        if (t->rules.items[i].proven) show_rule(t, i, "does what it is for:");
+    return good;
+}
+
+/* ---- which rules pay ---- */
 
 static bool write_to(const tune_t *t, const char *path, const char *head, size_t but) {
     if (na_tune_write(&t->rules, path, head, but)) return true;
@@ -175,8 +250,10 @@ static void leave_out_rule(tune_t *t, size_t i, const char *how) {
 static bool drop_until_it_pays(tune_t *t) {
     while (t->rules.left != 0) {
         if (!try_it(t)) return false;
-        if (t->last.says == NA_RUN_PAYS) return true;
-        bool longer = t->last.ratio[NA_RUN_TIME].median > LONGER;
+        if (t->last.says == NA_RUN_PAYS ||
+            (t->last.says != NA_RUN_LOSES && na_tune_all_proven(&t->rules)))
+            return true;
+        bool longer = t->last.ratio[NA_RUN_TIME].low > LONGER;
         size_t out = t->rules.left > FEW ? t->rules.left / 2 : 1;
         for (; out != 0; out--)
             leave_out_rule(t, na_tune_next(&t->rules, longer), "with it, and those left then:");
@@ -195,7 +272,9 @@ static bool try_each(tune_t *t) {
         if (!na_run_compare(t->command, t->program, t->command->tune, t->candidate, t->other,
                             NA_RUN_HIDDEN, &without))
             return false;
-        if (without.says != NA_RUN_PAYS) continue;
+        bool proven = t->rules.items[i].proven;
+        if (without.says != NA_RUN_PAYS || (proven && without.ratio[NA_RUN_TIME].high >= 1))
+            continue;
         na_run_show_compared(&without);
         t->last = without;
         leave_out_rule(t, i, "the policy without it against all:");
@@ -242,13 +321,14 @@ static int tune(tune_t *t) {
             na_run_say("--tune needs numalloc-dump, which is not here");
             return NA_RUN_FAILED;
         }
-        if (!profile(t) || !write_policy(t)) return NA_RUN_FAILED;
+        if (!profile(t, NULL, BEFORE) || !write_policy(t)) return NA_RUN_FAILED;
     }
     if (!na_tune_read(&t->rules, path)) {
         na_run_say("%s: %s", path, strerror(errno));
         return NA_RUN_FAILED;
     }
     size_t all = t->rules.left;
+    if (all != 0 && t->command->policy == NULL && !prove_rules(t)) return NA_RUN_FAILED;
     if (!drop_until_it_pays(t)) return NA_RUN_FAILED;
     size_t paying = t->rules.left;
     if (!try_each(t)) return NA_RUN_FAILED;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST ((size_t)1 << 20) /* of a policy's text (alloc/policy/rules/rules.h) */
+#define MOST ((size_t)1 << 20) /* of a policy's text (profiler/policy/rules/rules.h) */
 
 /* "922,500" */
 static double grouped_number(const char *text) {
@@ -105,9 +105,17 @@ bool na_tune_write(const na_tune_rules_t *r, const char *path, const char *head,
 
 size_t na_tune_next(const na_tune_rules_t *r, bool by_cost) {
     size_t best = SIZE_MAX;
-    for (size_t i = 0; i < r->count; i++)
-        if (!r->items[i].left_out &&
-            (best == SIZE_MAX || !by_cost || r->items[i].cost >= r->items[best].cost))
+    for (size_t i = 0; i < r->count; i++) {
+        const na_tune_rule_t *rule = &r->items[i];
+        const na_tune_rule_t *than = best == SIZE_MAX ? rule : &r->items[best];
+        if (!rule->left_out && (by_cost ? rule->cost >= than->cost : !rule->proven || than->proven))
             best = i;
+    }
     return best;
+}
+
+bool na_tune_all_proven(const na_tune_rules_t *r) {
+    for (size_t i = 0; i < r->count; i++)
+        if (!r->items[i].left_out && !r->items[i].proven) return false;
+    return true;
 }

@@ -13,6 +13,7 @@ typedef struct na_tune_rule {
     unsigned number;   /* line of the file, from 1 */
     double cost;       /* instructions in all, by its comment "costs up to ..."; 0: none */
     bool left_out;
+    bool proven;   /* measured: it does what it is for */
     char why[160]; /* of one that is left out */
 } na_tune_rule_t;
 
@@ -33,7 +34,12 @@ void na_tune_free(na_tune_rules_t *rules);
 bool na_tune_write(const na_tune_rules_t *rules, const char *path, const char *head, size_t but);
 
 /* The rule to do without next: the most costly one where `by_cost`, else the last one of the file,
- * since numalloc-dump writes those first that gain most. SIZE_MAX: none is left. */
+ * since numalloc-dump writes those first that gain most; of these one that is proven only where all
+ * are. SIZE_MAX: none is left. */
+
 size_t na_tune_next(const na_tune_rules_t *rules, bool by_cost);
+
+/* Are all that are left proven? */
+bool na_tune_all_proven(const na_tune_rules_t *rules);
 
 #endif

@@ -11,7 +11,8 @@
  *                       samples are looked at, the site is known
  *   gone SOURCE         blocks that end while nobody watches them are found to be gone
  *   pool SOURCE         blocks of a pool that lie in one heap block are told apart, and from it
- *   kinds SOURCE        page faults: each kind of memory is named, each page once; with
+ *   kinds SOURCE        page faults: each kind of memory is named, each page once, and none is
+ *                       the library's own, of its threads or tables; with
  *                       NUMALLOC_ACCESS_FRAMES in the environment each has its call chain
  *   sim                 made-up samples of the kernel module arrive through the same way
  *   fork                a forked child says that it has none
@@ -130,8 +131,7 @@ static void test_watch(const char *source, bool vague) {
               "lost, %lu filtered, %lu stored\n",
               elsewhere, others, (unsigned long)s.lost, (unsigned long)s.filtered,
               (unsigned long)s.stored);
-    /* The recorder's own thread is left out; the library's others have next to nothing to do. */
-    CHECK(others * 10 <= s.stored);
+    CHECK(others == 0); /* the library's own threads are left out */
     CHECK(s.lost <= (s.stored + s.filtered) / 2);
     CHECK(vague || elsewhere == 0);
     uint32_t hits = 0;
@@ -184,6 +184,8 @@ static void test_update(const char *source) {
 
 /* ---- reuse ---- */
 
+enum { REUSED = 1024 }; /* bytes of each block */
+
 /* Which of two functions, that may lie right behind each other, an instruction is in; -1: neither.
  */
 static int user_of(const run_t *r, uint64_t ip) {
@@ -211,6 +213,27 @@ static bool renewed_enough(const run_t *r, numalloc_profile_t *p) {
     return samples_by(r, p, 0) >= 500;
 }
 
+/* Windows with samples of a place that the instruction does not use. A hypervisor may leave the
+ * word of the window before in a debug register until the thread gets a CPU again: of some 77,000
+ * windows here in one, which said hits of the old word of the new one. */
+typedef struct strays {
+    uint32_t window, count; /* the latest */
+} strays_t;
+
+static void add_stray(strays_t *s, uint32_t window) {
+    s->count += s->count == 0 || s->window != window;
+    s->window = window;
+}
+
+static uint32_t most_strays(void) {
+    static char text[8192];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    REQUIRE(f != NULL);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    return strstr(text, " hypervisor") != NULL ? 2 : 0;
+}
+
 /* Of two sites that take turns; or of one alone, without a pause: then what is between two lives
  * that are remembered is known by its site, but for 1 to 2 %, the more the busier the machine. (Of
  * two sites none as a rule; on a full machine 8 of 1,020 once.) */
@@ -222,6 +245,7 @@ static void test_reuse(const char *source, bool alone) {
     run_end(&r);
     numalloc_profile_t *p = must_open(r.file);
     uint32_t site[2] = {0, 0}, of[2] = {0, 0}, unresolved = 0, most = alone ? 40 : 10;
+    strays_t strays = {0, 0};
     for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
         numalloc_profile_access_t a;
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
@@ -230,12 +254,19 @@ static void test_reuse(const char *source, bool alone) {
         of[which]++;
         numalloc_profile_access_object_t o;
         if (numalloc_profile_access_object(p, a.object, &o, sizeof o) != 0) {
-            unresolved++;
+            if (a.window != 0 && !alone)
+                add_stray(&strays, a.window);
+            else
+                unresolved++;
+            continue;
+        }
+        if (a.window != 0 && o.size != REUSED) {
+            add_stray(&strays, a.window);
             continue;
         }
         if (site[which] == 0) site[which] = o.site;
         CHECK_MSG(o.site == site[which], "a block of site %u, not %u", o.site, site[which]);
-        CHECK(a.address - o.base < 1024);
+        CHECK(a.address - o.base < REUSED);
         CHECK(o.birth_ns <= a.ns + 100000);
         CHECK_MSG(o.death_ns >= a.ns - 100000, "dead at %lu, accessed at %lu",
                   (unsigned long)o.death_ns, (unsigned long)a.ns);
@@ -243,7 +274,8 @@ static void test_reuse(const char *source, bool alone) {
     CHECK(site[0] != 0 && site[0] != site[1] && (alone || site[1] != 0));
     CHECK_MSG(unresolved * 1000 <= (of[0] + of[1]) * most, "%u of %u unresolved", unresolved,
               of[0] + of[1]);
-    check_say("%u and %u hits, %u unresolved\n", of[0], of[1], unresolved);
+    CHECK_MSG(strays.count <= most_strays(), "%u windows are astray", strays.count);
+    check_say("%u and %u hits, %u unresolved, %u strays\n", of[0], of[1], unresolved, strays.count);
     numalloc_profile_close(p);
     run_clean(&r);
 }
@@ -415,6 +447,11 @@ static void test_kinds(const char *source) {
     for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
         numalloc_profile_access_t a;
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        CHECK(strcmp(a.target, "own") != 0);
+        numalloc_profile_access_thread_t by;
+        REQUIRE(numalloc_profile_access_thread(p, a.thread, &by, sizeof by) == 0);
+        CHECK_MSG(by.tid == (uint64_t)r.pid || by.tid == run_named(&r, "toucher")->at,
+                  "thread %u '%s' is not the program's", by.tid, by.name);
         for (unsigned k = 0; k < 5; k++) {
             if (!run_within(run_named(&r, kinds[k]), a.address)) continue;
             found[k]++;

@@ -1,6 +1,6 @@
 // access.mjs - the pages of accesses, of the profile `handed` that tests/programs/access_made.c
 // writes: thread 1 on node 0 makes a block of 1 MiB, thread 2 on node 1 uses it.
-import { check, withPage } from './browser.mjs';
+import { check, drawn, usable, withPage } from './browser.mjs';
 
 const [file, , artefact] = process.argv.slice(2);
 
@@ -18,7 +18,7 @@ await withPage(file, async (page, open) => {
   check(/below 10\.0 k small shares are uncertain|below 10 k small shares are uncertain/.test(await page.locator('main').innerText()), 'the page says that samples are few');
   const objects = await page.locator('[aria-label="objects"] .vrow').allInnerTexts();
   check(objects.length === 2 && /remote after allocation/.test(objects[0]) && objects[0].split('\n')[1] === '100 %', `objects: ${objects}`);
-  await page.waitForTimeout(200);
+  await drawn(page);
   await page.screenshot({ path: `${artefact}-numa.png`, fullPage: true });
 
   // The flow: 200 accesses, the first 20 by the maker on its own node, then remote ones.
@@ -27,7 +27,7 @@ await withPage(file, async (page, open) => {
   const events = await page.evaluate(() => window.numallocModel.raw.access.flows[0].events);
   check(events.ms.length === 200 && new Set(events.thread.slice(0, 20)).size === 1, 'its accesses are there');
   check(events.from.filter((from, i) => from !== events.home[i]).length === 180, 'those that are remote');
-  await page.waitForTimeout(200);
+  await drawn(page);
   const box = await page.locator('#flow-drawing').boundingBox();
   await page.mouse.move(box.x + box.width * 0.8, box.y + 33);
   const told = await page.locator('.heat-told').innerText();
@@ -44,6 +44,7 @@ await withPage(file, async (page, open) => {
   await page.keyboard.press('g');
   await page.keyboard.press('n');
   await page.waitForSelector('main[data-page="numa"]');
+  for (const view of ['numa', 'flow', 'summary']) await usable(page, open, view); // the last with empty tables
 });
 
 // Estimates of watchpoints have their interval: in the table, and on the object's own page.

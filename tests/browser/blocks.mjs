@@ -1,7 +1,7 @@
 // blocks.mjs - what the page knows of blocks one by one: who freed whose, how they grew, sizes over
 // time, rounding; the subject is handover.c.
 import { readFileSync } from 'node:fs';
-import { check, near, withPage } from './browser.mjs';
+import { check, drawn, near, withPage } from './browser.mjs';
 
 const [file, jsonFile, artefact] = process.argv.slice(2);
 const profile = JSON.parse(readFileSync(jsonFile, 'utf8'));
@@ -59,11 +59,11 @@ await withPage(file, async (page, open) => {
   // Mode sites notes allocations when their thread looks at the clock, which a small run does late.
   if (trace) check(middle('32 B') < middle('8.00 KiB'), `48 bytes at ${middle('32 B')}, 9,000 bytes at ${middle('8.00 KiB')} of ${map.x.length} columns`);
   check((await page.locator('[data-heat="size-time"] canvas').count()) === 1 && (await page.locator('[data-heat="lifetime-size"] canvas').count()) === 1, 'both maps are drawn');
-  await page.waitForTimeout(200);
+  await drawn(page);
   await page.screenshot({ path: `${artefact}-sizes.png`, fullPage: true });
 
   await open('allocator');
-  await page.waitForTimeout(200);
+  await drawn(page);
   const rows = await page.locator('[aria-label="Memory"] .vrow').allInnerTexts();
   const requested = rows.map((row) => row.split('\n')).find(([name]) => name === 'requested');
   check(near(requested[1], profile.total.peak_bytes) && near(requested[2], profile.total.live_bytes), `requested: ${requested}`);

@@ -1,7 +1,7 @@
 // diff.mjs - the page of a run that is compared with an earlier one: what grew, what shrank, what is
 // new and what is gone, in the summary, the flame graph and the list of sites.
 import { readFileSync } from 'node:fs';
-import { check, near, withPage } from './browser.mjs';
+import { check, drawn, near, withPage } from './browser.mjs';
 
 const [file, jsonFile, artefact] = process.argv.slice(2);
 const profile = JSON.parse(readFileSync(jsonFile, 'utf8'));
@@ -60,7 +60,7 @@ await withPage(file, async (page, open) => {
   check(gone[2] > gone[0], `keep_cache is drawn ${gone}`);
   await page.click('#widths');
   await page.waitForFunction(() => !location.hash.includes('widths'));
-  await page.waitForTimeout(200);
+  await drawn(page);
   const added = await colour('keep_index');
   check(added[0] > added[2], `keep_index is drawn ${added}`);
 });

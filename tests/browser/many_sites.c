@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "browser/paths.h"
+
 #ifndef SITES
 #define SITES 200000u
 #endif
@@ -22,26 +24,6 @@ static void leaf(unsigned path) {
         kept[count++] = block;
     else
         free(block);
-}
-
-static void right(unsigned path, unsigned depth);
-
-static void left(unsigned path, unsigned depth) {
-    if (depth == 0)
-        leaf(path);
-    else if (path >> (depth - 1) & 1)
-        right(path, depth - 1);
-    else
-        left(path, depth - 1);
-}
-
-static void right(unsigned path, unsigned depth) {
-    if (depth == 0)
-        leaf(path);
-    else if (path >> (depth - 1) & 1)
-        right(path, depth - 1);
-    else
-        left(path, depth - 1);
 }
 
 int main(void) {

@@ -25,8 +25,8 @@ await withPage(file, async (page, open) => {
   // Its figures: the sum of its functions, and with callees each stack once.
   const expected = await page.evaluate(() => {
     const model = window.numallocModel;
-    const { rows: all, groups } = model.functionsBy('peak', null);
-    const inside = all.filter((row) => model.groupOf(row.fn) !== null && model.frameModule(row.frame).includes('/python3'));
+    const { rows: all, groups } = model.byFunction();
+    const inside = all.filter((row) => model.groupOf(row.fn) !== null && model.functionModule(row.fn).includes('/python3'));
     const shown = inside.filter((row) => row.self > 0);
     return { self: shown.reduce((sum, row) => sum + row.self, 0), below: groups.get(model.groupOf(inside[0].fn)), most: Math.max(...inside.map((row) => row.below)), count: shown.length };
   });

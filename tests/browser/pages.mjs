@@ -1,6 +1,6 @@
 // pages.mjs - every page of the report of a known program: figures, brush, metric, search, links.
 import { readFileSync } from 'node:fs';
-import { check, near, withPage } from './browser.mjs';
+import { check, drawn, near, withPage } from './browser.mjs';
 
 const [file, jsonFile, artefact] = process.argv.slice(2);
 const profile = JSON.parse(readFileSync(jsonFile, 'utf8'));
@@ -27,12 +27,12 @@ await withPage(file, async (page, open) => {
 
   // One line a finding: the site, its share, the change, what it saves; more when it is unfolded.
   const finding = page.locator('[data-finding="not-freed"]');
-  const line = await finding.locator('summary').innerText();
+  const line = await finding.locator('.line > span').innerText();
   check(/^keep_records\s+subject\.c:\d+ has 87 % of what was not freed: free it, .*; saves at most 1\.91 MiB, \d\d % of the peak$/.test(line.trim()), `the finding is ${line}`);
   check(!(await finding.locator('dl').isVisible()), 'the reason is folded away');
-  await finding.locator('summary').click({ position: { x: 600, y: 8 } });
+  await finding.locator('.line').click({ position: { x: 600, y: 8 } });
   check(/a leak looks like this/.test(await finding.locator('dl').innerText()), 'the reason unfolds');
-  await finding.locator('summary a').click();
+  await finding.locator('.line a').click();
   await page.waitForSelector('main[data-page="site"]');
   check(/keep_records/.test(await page.locator('.stack').innerText()), 'the finding leads to its site');
   await page.goBack();
@@ -42,15 +42,17 @@ await withPage(file, async (page, open) => {
   const largest = await page.locator('ol li').first().innerText();
   check(/^keep_records subject\.c:\d+ from main 1\.91 MiB/.test(largest), `the largest site is ${largest}`);
 
-  // On a phone: what there is to choose takes little of the screen, the figures come on the first one, a function's name
-  // has room, and nothing but tables is wider than the screen.
-  await page.setViewportSize({ width: 400, height: 800 });
+  // On a phone: what there is to choose takes little of the screen, findings come on the first one, before the figures, a
+  // function's name has room, and nothing but tables is wider than the screen.
+  await page.setViewportSize({ width: 390, height: 800 });
   const nav = await page.locator('nav').boundingBox();
   const card = await page.locator('.card').first().boundingBox();
-  check(nav.height < 240 && card.y + card.height < 500, `on a phone: navigation of ${nav.height}, first figure at ${card.y}`);
+  const found = await page.locator('.finding').first().boundingBox();
+  check(nav.height < 240 && found.y + found.height < 500, `on a phone: navigation of ${nav.height}, first finding at ${found.y}`);
+  check((await page.locator('.finding').last().boundingBox()).y < card.y, `on a phone: first figure at ${card.y}`);
   const cell = await page.locator('.vrow .vcell:nth-child(3)').first().boundingBox();
   check(cell.width >= 150, `on a phone a function's name has ${cell.width}`);
-  check(await page.evaluate(() => document.documentElement.scrollWidth <= 400), 'the page is wider than a phone');
+  check(await page.evaluate(() => document.documentElement.scrollWidth <= 390), 'the page is wider than a phone');
   await page.setViewportSize({ width: 1280, height: 900 });
 
   // A link leads to the sites of that function, and to the site with its source.
@@ -79,14 +81,14 @@ await withPage(file, async (page, open) => {
   await page.screenshot({ path: `${artefact}-flame.png` });
   const width = await page.evaluate(() => document.querySelector('canvas.flame').getBoundingClientRect().width);
   await page.mouse.click(240 + width / 3, (await page.locator('canvas.flame').boundingBox()).y + 19 * 2.5);
-  await page.waitForTimeout(300);
+  await drawn(page);
   check(!(await told()).startsWith('all:'), 'a click zooms into a frame');
   await page.keyboard.press('Escape');
 
   // Timeline: a brush sets the range, and the figures are those of that stretch.
   await open('timeline');
   await page.waitForSelector('.chart-plot');
-  await page.waitForTimeout(200);
+  await drawn(page);
   await page.screenshot({ path: `${artefact}-timeline.png`, fullPage: true });
   // The legend has the figures under the pointer, and a click on a name hides its line.
   const plot = await page.locator('.chart-plot').first().boundingBox();

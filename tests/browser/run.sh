@@ -38,9 +38,13 @@ if [ "$name" = diff ]; then
     mv "$work/later.nprof" "$work/profile.nprof"
     base=(--baseline "$work/earlier.nprof")
 fi
+if [ "$name" = cut ]; then
+    base=(--baseline "$work/profile.nprof")
+    "$dump" functions "$work/profile.nprof" --csv --top 0 -o "$work/functions.csv"
+fi
 "$dump" html "$work/profile.nprof" "${base[@]}" -o "$artefacts/$name-$mode.html"
 "$dump" json "$work/profile.nprof" -o "$work/profile.json"
 # node looks for packages above the module that asks for them.
 cp "$here"/*.mjs "$work/"
 ln -s "$packages/node_modules" "$work/node_modules"
-timeout 150 node "$work/$name.mjs" "$artefacts/$name-$mode.html" "$work/profile.json" "$artefacts/$name-$mode"
+node "$work/$name.mjs" "$artefacts/$name-$mode.html" "$work/profile.json" "$artefacts/$name-$mode"

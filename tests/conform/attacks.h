@@ -4,8 +4,8 @@
  * who makes the most of it. It runs in a process of its own and ends that by worked(), once the
  * attacker has what he wants, or returns. A seed draws sizes, counts, order and the function that
  * allocates. */
-#ifndef NUMALLOC_TESTS_ATTACKS_H
-#define NUMALLOC_TESTS_ATTACKS_H
+#ifndef NUMALLOC_TESTS_CONFORM_ATTACKS_H
+#define NUMALLOC_TESTS_CONFORM_ATTACKS_H
 
 #include "support/check.h"
 

@@ -3,6 +3,8 @@
 #include "support/check.h"
 #include "support/fill.h"
 
+#include <pthread.h>
+
 #include "support/alloc_api.h"
 
 #define SLOTS 256
@@ -29,6 +31,34 @@ static void reuse(size_t dirty, size_t clean) {
         free(blocks[i]);
 }
 
+/* The first call of a thread: its thread cache may be one that a thread that ended has left, with
+ * what it drew last. */
+static void *soil(void *size) {
+    void *block = malloc((size_t)(uintptr_t)size);
+    REQUIRE(block != NULL);
+    memset(block, 0xA5, malloc_usable_size(block));
+    free(block);
+    return NULL;
+}
+
+static void *look(void *size) {
+    void *block = calloc(1, (size_t)(uintptr_t)size);
+    CHECK_MSG(block != NULL && fill_is_zero(block, (size_t)(uintptr_t)size),
+              "the first block of a thread, %zu bytes", (size_t)(uintptr_t)size);
+    free(block);
+    return NULL;
+}
+
+static void first_call(void) {
+    for (size_t size = 16; size <= 4000000; size += size / 4) {
+        pthread_t thread;
+        for (int i = 0; i < 2; i++) {
+            REQUIRE(pthread_create(&thread, NULL, i == 0 ? soil : look, (void *)size) == 0);
+            REQUIRE(pthread_join(thread, NULL) == 0);
+        }
+    }
+}
+
 static void mixed(void) {
     static void *slots[SLOTS];
     uint64_t random = 3;
@@ -48,6 +78,7 @@ static void mixed(void) {
 
 int main(void) {
     check_begin();
+    first_call(); /* while memory is new */
     static const size_t sizes[] = {1,     16,    40,     128,    1000,    4096,
                                    10000, 40000, 131072, 300000, 1500000, 5000000};
     const size_t count = sizeof sizes / sizeof sizes[0];

@@ -1,6 +1,6 @@
 /* early.h - what the libraries of early.c leave for the program to look at. */
-#ifndef NUMALLOC_TESTS_EARLY_H
-#define NUMALLOC_TESTS_EARLY_H
+#ifndef NUMALLOC_TESTS_CONFORM_EARLY_H
+#define NUMALLOC_TESTS_CONFORM_EARLY_H
 
 #define EARLY_SIZE 777
 #define EARLY_SEED 42

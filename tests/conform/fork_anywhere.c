@@ -23,8 +23,8 @@
 
 #define WORKERS     3
 #define SLOTS       64
-#define LIMIT       100 /* seconds */
-#define CHILD_LIMIT 20
+#define LIMIT       300 /* seconds */
+#define CHILD_LIMIT 200
 
 static int stop; /* __atomic */
 static unsigned forks;

@@ -94,7 +94,7 @@ static void use_heaps(uint64_t *random) {
         free(other);
     }
     numalloc_heap_stats_t stats;
-    numalloc_heap_get_stats(shared_heap, &stats);
+    numalloc_heap_read_stats(shared_heap, &stats, sizeof stats);
     if (own == NULL) return;
     numalloc_heap_trim(own);
     numalloc_heap_destroy(own);
@@ -102,7 +102,7 @@ static void use_heaps(uint64_t *random) {
 
 static void use_statistics(uint64_t *random) {
     numalloc_stats_t stats;
-    numalloc_get_stats(&stats);
+    numalloc_read_stats(&stats, sizeof stats);
     struct mallinfo2 info = mallinfo2();
     CHECK(info.uordblks <= info.arena + info.hblkhd);
     FILE *to = fopen("/dev/null", "w");
@@ -138,7 +138,7 @@ static void on_signal(int number) {
 }
 
 static void use_system(uint64_t *random) {
-    size_t size = 65536 << fill_random(random) % 4;
+    size_t size = (size_t)65536 << fill_random(random) % 4;
     char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(at != MAP_FAILED);
     at[size - 1] = 1;
@@ -153,7 +153,7 @@ static void use_system(uint64_t *random) {
 }
 
 static void use_profile(uint64_t *random) {
-    numalloc_profile_marker("here");
+    numalloc_record_marker("here");
     numalloc_pool_t *pool = numalloc_pool_create("pool");
     char *memory = malloc(4096);
     REQUIRE(memory != NULL);
@@ -163,10 +163,10 @@ static void use_profile(uint64_t *random) {
         numalloc_pool_destroy(pool);
     }
     free(memory);
-    (void)numalloc_profile_is_running();
+    (void)numalloc_record_is_running();
     if (fill_random(random) % 64 == 0) {
         numalloc_leaks_t leaks;
-        (void)numalloc_find_leaks(&leaks, 0);
+        (void)numalloc_scan_leaks(&leaks, sizeof leaks, 0);
     }
 }
 
@@ -268,7 +268,7 @@ static void *forker(void *argument) {
 int main(int argc, char **argv) {
     check_begin();
     forks = argc > 1 ? strtoul(argv[1], NULL, 10) : 10000;
-    patience = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 60;
+    patience = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 200;
     REQUIRE(forks > 0 && patience > 0);
     for (size_t i = 0; i < KEPT; i++)
         kept[i] = filled(malloc(kept_size(i)), kept_size(i));

@@ -84,7 +84,7 @@ static void wait_for(pid_t pid, const char *what, size_t turn) {
 
 /* Ends the process. `turn` says what this child does. */
 __attribute__((noreturn)) static void child(size_t turn) {
-    alarm(30); /* one that hangs ends by SIGALRM */
+    alarm(200); /* one that hangs ends by SIGALRM */
     check_failures = 0;
     pthread_t id;
     bool thread = turn % 8 == 1;

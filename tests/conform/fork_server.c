@@ -139,7 +139,7 @@ int main(int argc, char **argv) {
         pid_t pid = fork();
         REQUIRE(pid >= 0);
         if (pid == 0) {
-            alarm(60); /* a deadlock ends by SIGALRM */
+            alarm(200); /* a deadlock ends by SIGALRM */
             apart = i % 4 * 100e-6;
             if (i % 4 == 3) slow_down();
             start_all();

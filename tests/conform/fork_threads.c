@@ -72,7 +72,7 @@ static void check_kept(void) {
 
 /* Ends the process. `turn` says what this child does beyond the usual. */
 __attribute__((noreturn)) static void child(size_t turn) {
-    alarm(30); /* a deadlock ends by SIGALRM */
+    alarm(200); /* a deadlock ends by SIGALRM */
     if (turn % 8 == 0) check_kept();
     for (size_t i = turn % 7; i < KEPT; i += 7) {
         CHECK_MSG(fill_holds(kept[i].at, kept[i].size, i), "%zu bytes", kept[i].size);

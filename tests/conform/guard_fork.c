@@ -35,7 +35,7 @@ static void ends_well(pid_t pid) {
 
 /* Both free what was there before the fork, and allocate, at the same time. */
 static void role_both(void) {
-    alarm(60);
+    alarm(200);
     for (unsigned i = 0; i < FORKS; i++) {
         renew('x');
         pid_t pid = fork();
@@ -47,7 +47,7 @@ static void role_both(void) {
 }
 
 static void role_raw(void) {
-    alarm(60);
+    alarm(200);
     for (unsigned i = 0; i < FORKS; i++) {
         renew('x');
         pid_t pid = (pid_t)syscall(SYS_fork);

@@ -7,7 +7,7 @@
 #include "support/check.h"
 #include "support/steps.h"
 
-#include "profiler/guard/state.h"
+#include "profiler/guard/guard_state.h"
 
 enum { LAST = 300 /* instructions of the free that are tried */ };
 

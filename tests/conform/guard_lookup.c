@@ -6,7 +6,7 @@
 
 #include <malloc.h>
 
-#include "alloc/track/lookup.h"
+#include "alloc/record/lookup.h"
 
 static unsigned guarded, with_canaries;
 

@@ -1,7 +1,8 @@
 /* handover.c - the ways in which threads meet inside the allocator, all at once: short threads
  * whose heaps are adopted by the next, blocks freed by threads that did not make them while their
- * makers run, sleep or are gone, mailboxes and depots of every class, trims, questions, and forks
- * whose children work on. Every block is verified. The program is for ThreadSanitizer above all.
+ * makers run, sleep or are gone, remote free lists and transfer caches of every class, trims,
+ * questions, and forks whose children work on. Every block is verified. The program is for
+ * ThreadSanitizer above all.
  *
  * Arguments: [seconds]; 3 otherwise. */
 #include "support/check.h"
@@ -108,7 +109,7 @@ static void *only_makes(void *argument) {
     uint64_t random = (uint64_t)(uintptr_t)argument;
     while (!over()) {
         give(&queues[fill_random(&random) % QUEUES], make(&random));
-        if (fill_random(&random) % 8 == 0) usleep(2000); /* mail piles up meanwhile */
+        if (fill_random(&random) % 8 == 0) usleep(2000); /* remote frees pile up */
     }
     return NULL;
 }

@@ -86,18 +86,18 @@ static void every_kind(void) {
         CHECK(heap != NULL);
         blocks(heap);
         numalloc_heap_stats_t stats;
-        numalloc_heap_get_stats(heap, &stats);
+        numalloc_heap_read_stats(heap, &stats, sizeof stats);
         CHECK(strcmp(stats.name, kinds[i].name) == 0);
         /* The process's totals have what the heap has, from wherever it is. */
         numalloc_stats_t before, after;
-        numalloc_get_stats(&before);
+        numalloc_read_stats(&before, sizeof before);
         for (unsigned n = 0; n < 1000; n++)
             CHECK(numalloc_heap_malloc(heap, 8000) != NULL);
-        numalloc_get_stats(&after);
+        numalloc_read_stats(&after, sizeof after);
         CHECK(after.in_spans >= before.in_spans + (7u << 20));
         CHECK(after.committed >= after.in_spans);
         numalloc_heap_destroy(heap);
-        numalloc_get_stats(&after);
+        numalloc_read_stats(&after, sizeof after);
         CHECK(after.in_spans < before.in_spans + (1u << 20));
     }
     numalloc_heap_t *heap = numalloc_heap_create(NULL);
@@ -116,12 +116,23 @@ static void bad_options(void) {
         {.place = NUMALLOC_HEAP_INTERLEAVED, .nodes = nodes, .node_count = 2},
         {.place = NUMALLOC_HEAP_INTERLEAVED, .nodes = nodes},
         {.flags = 64},
-        {.reserved = 1},
+        {.size = sizeof bad[0] - 1},
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         errno = 0;
         CHECK(numalloc_heap_create(&bad[i]) == NULL && errno == EINVAL);
     }
+    /* Those of a later version: taken as long as no member is used that is not known. */
+    struct {
+        numalloc_heap_options_t known;
+        unsigned char later[16];
+    } options = {.known = {.name = "later", .size = sizeof options}};
+    numalloc_heap_t *heap = numalloc_heap_create(&options.known);
+    CHECK(heap != NULL);
+    numalloc_heap_destroy(heap);
+    options.later[15] = 1;
+    errno = 0;
+    CHECK(numalloc_heap_create(&options.known) == NULL && errno == EINVAL);
 }
 
 /* --- apart --- */
@@ -171,7 +182,7 @@ static void goes(void) {
             if (i % 1000 == 0) memset(numalloc_heap_malloc(heap, 200000), 0xee, 200000);
         }
         numalloc_heap_stats_t stats;
-        numalloc_heap_get_stats(heap, &stats);
+        numalloc_heap_read_stats(heap, &stats, sizeof stats);
         CHECK(stats.live > (size_t)20 * 200000 && stats.in_spans >= stats.live);
         CHECK(stats.large >= (size_t)20 * 200000);
         numalloc_heap_destroy(heap);
@@ -202,7 +213,7 @@ static void trims(void) {
             free(block[i]);
         numalloc_heap_trim(heap);
         numalloc_heap_stats_t stats;
-        numalloc_heap_get_stats(heap, &stats);
+        numalloc_heap_read_stats(heap, &stats, sizeof stats);
         CHECK(stats.live == 0 && stats.in_spans == 0);
         numalloc_heap_destroy(heap);
     }
@@ -214,10 +225,10 @@ static void many(void) {
     static numalloc_heap_t *heap[HEAPS];
     numalloc_stats_t before, after;
     for (unsigned round = 0; round < 3; round++) {
-        numalloc_get_stats(&before);
+        numalloc_read_stats(&before, sizeof before);
         for (unsigned i = 0; i < HEAPS; i++)
             CHECK((heap[i] = numalloc_heap_create(NULL)) != NULL);
-        numalloc_get_stats(&after);
+        numalloc_read_stats(&after, sizeof after);
         uint64_t each = (after.metadata - before.metadata) / HEAPS;
         CHECK(each < (round == 0 ? 1100 : 1)); /* mapped 64 KiB at a time */
         for (unsigned i = 0; i < HEAPS; i++)
@@ -225,13 +236,13 @@ static void many(void) {
         for (unsigned i = 0; i < HEAPS; i++)
             numalloc_heap_destroy(heap[i]);
     }
-    numalloc_get_stats(&before);
+    numalloc_read_stats(&before, sizeof before);
     for (unsigned i = 0; i < 100000; i++) {
         numalloc_heap_t *one = numalloc_heap_create(NULL);
         CHECK(numalloc_heap_malloc(one, 100) != NULL);
         numalloc_heap_destroy(one);
     }
-    numalloc_get_stats(&after);
+    numalloc_read_stats(&after, sizeof after);
     CHECK(after.metadata - before.metadata < 1 << 20);
     CHECK(after.in_spans < before.in_spans + (4 << 20));
 }

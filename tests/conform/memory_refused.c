@@ -1,7 +1,7 @@
 /* memory_refused.c - a program that wants more than its memory cgroup allows is told ENOMEM, in
  * whatever way it asks, and is not killed; what it has stays whole, and what it gives back serves
  * again. Needs the right to make a memory cgroup, and a kernel that can be asked
- * (alloc/machine/charge.h).
+ * (alloc/limits/charge.h).
  */
 #include "support/check.h"
 #include "support/child.h"

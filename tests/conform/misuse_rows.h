@@ -2,9 +2,9 @@ ROW("double free", twice_at_once, EVERY, "NNNN c-NN NNNN", "NNNN NN-N NNNN", "NN
     "NNNN NNNN NNNN")
 ROW("  first by another", twice_first_by_another, EVERY, "c-NN N-NN c-NN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  after another free", twice_between, EVERY, "cnNN c-NN ccNN", "NNNN NN-N NNNN",
+ROW("  after another free", twice_between, EVERY, "cnNN c-NN cnNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  after many", twice_after_many, EVERY, "cNNN cNNN cNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  after many", twice_after_many, EVERY, "ccNN cNNN ccNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
 ROW("  span given back", twice_after_span, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
@@ -12,9 +12,9 @@ ROW("  after reuse", twice_after_reuse, EVERY, "NNNN c-NN NNNN", "NNNN NNNN NNNN
     "NNNN NNNN NNNN")
 ROW("  of an aligned block", aligned_twice, EVERY, "NNNN --NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("free of block + 1", interior_1, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("free of block + 1", interior_1, EVERY, "nnNN NNNN nnNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  + 8", interior_8, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  + 8", interior_8, EVERY, "nnNN NNNN nnNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
 ROW("  + 16", interior_16, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
@@ -92,11 +92,11 @@ ROW("  by 16", under_16, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- -
     "**** **** ****")
 ROW("write after free, word 0", write_first_word, EVERY, "---- ---- ----", "---- ---- ----",
     "nn-C nn-C nn-C", "nnCC nnCC nnCC")
-ROW("  word 1", write_second_word, EVERY, "cn-- cn-- cc--", "cn-- cn-- cc--", "nn-C nn-C nn-C",
+ROW("  word 1", write_second_word, EVERY, "cn-- cn-- cn--", "cn-- cn-- cc--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
 ROW("  word 3", write_later_word, EVERY, "---- ---- ----", "---- ---- ----", "---C ---C ---C",
     "nnCC nnCC nnCC")
-ROW("  all", write_all, EVERY, "cn-- cn-- cc--", "cn-- cn-- cc--", "nn-C nn-C nn-C",
+ROW("  all", write_all, EVERY, "cn-- cn-- cn--", "cn-- cn-- cc--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
 ROW("  zeros", write_zeros, EVERY, "c--- c--- cc--", "c--- c--- cc--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
@@ -106,7 +106,7 @@ ROW("link to static", link_to_static, EVERY, "!!-- !!-- !!--", "CC-- CC-- CC--",
     "nnCC nnCC nnCC")
 ROW("  to a live block", link_to_live, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
-ROW("  to no block", link_unaligned, EVERY, "CN-- CN-- CC--", "CN-- CC-- CC--", "nn-C nn-C nn-C",
+ROW("  to no block", link_unaligned, EVERY, "CN-- CN-- CN--", "CN-- CC-- CC--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")
 ROW("  to itself", link_to_itself, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-C nn-C nn-C",
     "nnCC nnCC nnCC")

@@ -569,7 +569,7 @@ static char run_cell(const row_t *row, size_t size) {
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
-        alarm(10);
+        alarm(100);
         dup2(err[1], STDERR_FILENO);
         if (way == AFTER_REUSE) warm(size);
         row->run(size);

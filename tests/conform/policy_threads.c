@@ -24,10 +24,10 @@
 #include "support/alloc_api.h"
 
 #ifdef NA_PREFIXED /* what dlopen does, and what the statistics and the profile ask for */
-#include "alloc/policy/bind/policy_tree.h"
-#include "alloc/policy/policy.h"
-#include "alloc/policy/report.h"
-#include "alloc/sys/meta.h"
+#include "alloc/core/sys/reserve.h"
+#include "profiler/policy/bind/policy_tree.h"
+#include "profiler/policy/policy.h"
+#include "profiler/policy/policy_report.h"
 #endif
 
 enum { WORKERS = 4, COPIES = 8, SITES = 7, MOVED_SITE = 3, SLOTS = 64, LASTING = 32 };

@@ -65,7 +65,7 @@ static void wait_for(pid_t pid, const char *what) {
 static void cloned(bool thread_first) {
     pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (pid == 0) {
-        alarm(60);
+        alarm(200);
         pthread_t id;
         if (thread_first) {
             REQUIRE(pthread_create(&id, NULL, work, NULL) == 0);
@@ -167,7 +167,7 @@ int main(void) {
     memset(refusals, 0, sizeof refusals);
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(60);
+        alarm(200);
         threads();
         few_refusals("a forked child");
         exit(check_status());

@@ -62,7 +62,7 @@ int main(void) {
     REQUIRE(waitpid(pid, &status, 0) == pid);
     CHECK(status == 0);
     numalloc_stats_t stats;
-    numalloc_get_stats(&stats);
+    numalloc_read_stats(&stats, sizeof stats);
     CHECK(stats.committed > 0 && stats.reserved >= stats.committed);
     return check_status();
 }

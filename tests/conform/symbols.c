@@ -20,7 +20,7 @@ static const char *const names[] = {
     "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t", "_ZdlPvSt11align_val_tRKSt9nothrow_t",
     "_ZdaPvSt11align_val_tRKSt9nothrow_t", "_ZdlPvmSt11align_val_t", "_ZdaPvmSt11align_val_t",
     /* the library's own */
-    "numalloc_version", "numalloc_trim", "numalloc_node_of", "numalloc_get_stats"};
+    "numalloc_version", "numalloc_trim", "numalloc_node_of", "numalloc_read_stats"};
 
 /* dlsym's result as a pointer to a function of type T. */
 #define FUNCTION(T, name)                                                                          \

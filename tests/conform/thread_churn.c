@@ -51,18 +51,18 @@ int main(void) {
 #ifdef NA_PREFIXED
     (void)rss_grown; /* a sanitizer's own memory grows with each thread */
     (void)virtual_grown;
-    void (*get_stats)(numalloc_stats_t *) = numalloc_get_stats;
+    void (*read_stats)(numalloc_stats_t *, size_t) = numalloc_read_stats;
 #else
     CHECK_MSG(rss_grown < 8 * 1024, "resident memory grew by %ld KiB", rss_grown);
     CHECK_MSG(virtual_grown < 128 * 1024, "address space grew by %ld KiB", virtual_grown);
-    void *symbol = dlsym(RTLD_DEFAULT, "numalloc_get_stats");
-    void (*get_stats)(numalloc_stats_t *);
-    memcpy(&get_stats, &symbol, sizeof get_stats);
-    CHECK(get_stats != NULL || !check_is_ours());
+    void *symbol = dlsym(RTLD_DEFAULT, "numalloc_read_stats");
+    void (*read_stats)(numalloc_stats_t *, size_t);
+    memcpy(&read_stats, &symbol, sizeof read_stats);
+    CHECK(read_stats != NULL || !check_is_ours());
 #endif
-    if (get_stats != NULL) {
+    if (read_stats != NULL) {
         numalloc_stats_t stats;
-        get_stats(&stats);
+        read_stats(&stats, sizeof stats);
         /* At most two threads lived at once; a node each on machines with several. */
         CHECK_MSG(stats.thread_caches > 0 && stats.thread_caches <= 16, "%llu thread caches",
                   (unsigned long long)stats.thread_caches);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/api/api.h"
+#include "alloc/core/malloc/api.h"
 #include "numalloc/numalloc.h"
 #include "support/fill.h"
 

@@ -40,7 +40,7 @@ static uint64_t word(const uint8_t **data, size_t *size) {
     case 0:
         return offset;
     case 1:
-        return (uintptr_t)&na_batch_of + (uint64_t)v;
+        return (uintptr_t)&na_access_batch_of + (uint64_t)v;
     case 2:
         return BASE + (uint64_t)v;
     case 3:
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sample[count - 1] = size != 0 ? data[0] * UINT64_C(9) : words * 8;
     nodes = 0;
     cut = false;
-    uint32_t node = na_batch_of(sample, count, after_ip);
+    uint32_t node = na_access_batch_of(sample, count, after_ip);
     if (node != (nodes != 0 ? NA_NPROF_ROOT + nodes : 0) || nodes > MOST) abort();
     free(sample);
     return 0;

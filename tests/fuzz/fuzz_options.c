@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/sys/options.h"
-#include "alloc/sys/os.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/options/options_read.h"
 
 #define STRINGS 16
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/policy/rules/rules.h"
+#include "profiler/policy/rules/rules.h"
 
 static const char *text_begin, *text_end;
 

@@ -22,10 +22,10 @@
 #include "profiler/analyze/blocks/block_histogram.h"
 #include "profiler/analyze/blocks/detail.h"
 #include "profiler/analyze/blocks/function_costs.h"
-#include "profiler/analyze/blocks/replay.h"
 #include "profiler/analyze/blocks/site_sums.h"
+#include "profiler/analyze/blocks/trace_replay.h"
 #include "profiler/format/nprof_policy.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 #include "profiler/format/reader/reader_python.h"
 
 /* ---- what depends on the machine ---- */

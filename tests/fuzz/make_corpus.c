@@ -6,7 +6,7 @@
 #include "profiler/format/nprof_policy.h"
 #include "profiler/format/nprof_python.h"
 #include "profiler/format/trace_code.h"
-#include "tests/unit/nprof_bomb.h"
+#include "tests/support/nprof_bomb.h"
 
 static int save(const char *directory, const char *name, const na_make_t *m, size_t size) {
     char path[4096];
@@ -105,7 +105,8 @@ static int save_control(const char *directory) {
     na_make_t m;
     na_make_begin(&m);
     na_nprof_session_t session = {.session = 2, .copy = 1, .missed = 3, .file = "a.nprof"};
-    na_nprof_marker_t marker = {5, 1, NA_NPROF_MARKER_VALID, "begin"};
+    na_nprof_marker_t marker = {
+        .ms = 5, .thread = 1, .flags = NA_NPROF_MARKER_VALID, .name = "begin"};
     na_nprof_pool_t pool = {.flags = NA_NPROF_POOL_VALID,
                             .peak_epoch = 1,
                             .alloc_count = 7,
@@ -126,7 +127,7 @@ static int save_control(const char *directory) {
     na_nprof_origin_t origin = {.pid = 77, .blocks = 9, .bytes = 900, .file = "parent.nprof"};
     na_nprof_inherited_t inherited = {.site = 4, .origin = 1, .live_count = 9, .live_bytes = 900};
     add_one(&m, NA_NPROF_SESSION, &session, sizeof session);
-    add_one(&m, NA_NPROF_MARKERS, &marker, sizeof marker);
+    add_one(&m, NA_NPROF_MARKERS, &marker, NA_NPROF_MARKER_LEAST);
     add_one(&m, NA_NPROF_POOLS, &pool, sizeof pool);
     add_one(&m, NA_NPROF_POOL_CELLS, &cell, sizeof cell);
     add_one(&m, NA_NPROF_ORIGINS, &origin, sizeof origin);

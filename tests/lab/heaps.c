@@ -6,7 +6,7 @@
 #pragma weak numalloc_heap_create
 #pragma weak numalloc_heap_malloc
 #pragma weak numalloc_heap_destroy
-#pragma weak numalloc_heap_get_stats
+#pragma weak numalloc_heap_read_stats
 
 #define MIB ((size_t)1 << 20)
 static const size_t sizes[] = {40, 600, 20000, 100000, 3 * MIB};
@@ -115,7 +115,7 @@ static void tiers(void) {
     expect(near, nearest(place_of[0], true), "of a near heap");
     expect(far, far_node >= 0 ? far_node : place_of[0], "of a far heap");
     numalloc_heap_stats_t stats;
-    numalloc_heap_get_stats(far, &stats);
+    numalloc_heap_read_stats(far, &stats, sizeof stats);
     CHECK(stats.node == lab_node[far_node >= 0 ? far_node : place_of[0]].id);
     numalloc_heap_destroy(near);
     numalloc_heap_destroy(far);
@@ -167,12 +167,12 @@ static void produce_or_consume(void *arg, int number) {
 static void learned(void) {
     numalloc_heap_stats_t stats;
     consumed = make(NUMALLOC_HEAP_CONSUMER, 0, 0);
-    numalloc_heap_get_stats(consumed, &stats);
+    numalloc_heap_read_stats(consumed, &stats, sizeof stats);
     CHECK(stats.node == (places > 1 ? -1 : lab_node[place_of[0]].id));
     if (places > 1) {
         pthread_barrier_init(&turn, NULL, 2);
         lab_team(2, produce_or_consume, NULL);
-        numalloc_heap_get_stats(consumed, &stats);
+        numalloc_heap_read_stats(consumed, &stats, sizeof stats);
         CHECK(stats.node == lab_node[place_of[places - 1]].id);
     }
     numalloc_heap_destroy(consumed);

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { BIND = 2, MOVE = 2 };
+enum { DEFAULT, BIND = 2, INTERLEAVE };
 
 /* rdi buffer, rsi rounds, rdx multiplier, rcx mask (a multiple of 16 bytes). Each access is to a
  * pseudo-random place of the buffer; the place is the same for all of one round. */
@@ -50,6 +50,19 @@ __asm__(".text\n"
         "known_jump:\n"
         "    jnz known_at\n"
         "known_end:\n"
+        "    ret\n");
+
+__asm__(".text\n"
+        ".globl known_prefetch\n"
+        ".globl known_prefetch_at\n"
+        ".globl known_prefetch_end\n"
+        "known_prefetch:\n"
+        "known_prefetch_at:\n"
+        "    prefetcht0 (%rdi)\n"
+        "    nop\n"
+        "    dec %rsi\n"
+        "    jnz known_prefetch_at\n"
+        "known_prefetch_end:\n"
         "    ret\n");
 
 /* Nops of four bytes, one of three, and nine bytes at the end. */
@@ -106,17 +119,25 @@ int known_node(const void *address) {
     return node;
 }
 
-/* Page i of the buffer on node first + i * step. */
+/* Page i of the buffer on node first + i * step. By first touch, a node at a time: thousands of
+ * policies of single pages take some kernels minutes. A policy of the whole, set afterwards and
+ * moving nothing, keeps NUMA balancing away. */
 char *known_buffer(size_t pages, int first, int step) {
+    unsigned long all = 0;
     char *buffer = lab_map(pages * KNOWN_PAGE);
     madvise(buffer, pages * KNOWN_PAGE, MADV_NOHUGEPAGE);
-    for (size_t i = 0; i < pages; i++) {
-        int index = (int)((size_t)first + i * (size_t)step) % lab_nodes;
-        unsigned long mask = 1UL << lab_node[index].id;
-        REQUIRE(syscall(SYS_mbind, buffer + i * KNOWN_PAGE, KNOWN_PAGE, BIND, &mask, 64UL, MOVE) ==
-                0);
-        memset(buffer + i * KNOWN_PAGE, (int)i, KNOWN_PAGE);
-        REQUIRE(known_node(buffer + i * KNOWN_PAGE) == lab_node[index].id);
+    for (int node = 0; node < lab_nodes; node++) {
+        unsigned long mask = 1UL << lab_node[node].id;
+        all |= mask;
+        REQUIRE(syscall(SYS_set_mempolicy, BIND, &mask, 64UL) == 0);
+        for (size_t i = 0; i < pages; i++)
+            if ((int)(((size_t)first + i * (size_t)step) % (size_t)lab_nodes) == node)
+                memset(buffer + i * KNOWN_PAGE, (int)i, KNOWN_PAGE);
     }
+    REQUIRE(syscall(SYS_set_mempolicy, DEFAULT, NULL, 0UL) == 0);
+    REQUIRE(syscall(SYS_mbind, buffer, pages * KNOWN_PAGE, INTERLEAVE, &all, 64UL, 0) == 0);
+    for (size_t i = 0; i < pages; i++)
+        REQUIRE(known_node(buffer + i * KNOWN_PAGE) ==
+                lab_node[((size_t)first + i * (size_t)step) % (size_t)lab_nodes].id);
     return buffer;
 }

@@ -1,7 +1,7 @@
 /* ibs_known.h - a loop whose every instruction and access is known, for tests of machines that
  * sample instructions; and what the kernel says of the pages that it uses. */
-#ifndef NUMALLOC_TESTS_IBS_KNOWN_H
-#define NUMALLOC_TESTS_IBS_KNOWN_H
+#ifndef NUMALLOC_TESTS_LAB_IBS_KNOWN_H
+#define NUMALLOC_TESTS_LAB_IBS_KNOWN_H
 
 #include "lab.h"
 
@@ -9,6 +9,7 @@ enum {
     KNOWN_PAGE = 4096,
     KNOWN_INSTRUCTIONS = 16, /* of the loop */
     KNOWN_ACCESSES = 6,      /* so many of them access memory */
+    KNOWN_PREFETCH = 4,      /* instructions of the loop of prefetches */
     KNOWN_FETCHES = 33,      /* of the other loop: no power of two, as periods are */
 };
 
@@ -29,6 +30,10 @@ void known_run(void *buffer, size_t bytes, uint64_t rounds);
  */
 void known_fetch(uint64_t rounds);
 extern const char known_fetch_at[], known_fetch_end[];
+
+/* Prefetches the address so many times: one instruction of KNOWN_PREFETCH. */
+void known_prefetch(const void *address, uint64_t rounds);
+extern const char known_prefetch_at[], known_prefetch_end[];
 
 /* NULL: not one that accesses memory. */
 const known_t *known_at_address(uint64_t instruction);

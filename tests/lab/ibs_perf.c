@@ -100,6 +100,7 @@ static void parse(const char *at, bool fetch, ibs_sample_t *s) {
 
 static bool in_loop(const ibs_perf_t *c, const ibs_sample_t *s) {
     uint64_t at = c->fetch ? s->linear : s->rip;
+    if (at >= (uintptr_t)known_prefetch_at && at < (uintptr_t)known_prefetch_end) return true;
     return at >= (uintptr_t)(c->fetch ? known_fetch_at : known_at) &&
            at < (uintptr_t)(c->fetch ? known_fetch_end : known_end);
 }

@@ -1,6 +1,6 @@
 /* ibs_perf.h - perf's ibs_op or ibs_fetch of one CPU, with the registers of each sample. Root. */
-#ifndef NUMALLOC_TESTS_IBS_PERF_H
-#define NUMALLOC_TESTS_IBS_PERF_H
+#ifndef NUMALLOC_TESTS_LAB_IBS_PERF_H
+#define NUMALLOC_TESTS_LAB_IBS_PERF_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ ibs_perf_t ibs_perf_open_fetch(int cpu, uint64_t period, uint64_t config);
 void ibs_perf_on(const ibs_perf_t *perf);
 void ibs_perf_off(const ibs_perf_t *perf);
 void ibs_perf_close(ibs_perf_t *perf);
-/* Those of the calling thread in the known loop of ops, or of fetches. */
+/* Those of the calling thread in the known loops of ops, or of fetches. */
 size_t ibs_perf_drain(ibs_perf_t *perf, ibs_sample_t *to, size_t most);
 
 #endif

@@ -58,9 +58,10 @@ trap 'rm -rf "$scratch"' EXIT
 dpkg-deb -x "$scratch"/*.deb "$scratch/root" || die "$package does not unpack"
 version=${package#linux-image-}
 cp "$scratch/root/boot/config-$version" "$cache/config"
-msr=$scratch/root/lib/modules/$version/kernel/arch/x86/kernel/msr.ko
-if [[ -e $msr.xz ]]; then xz -d "$msr.xz"; fi # of newer kernels
-cp "$msr" "$cache/"
+# In lib or, of newer kernels, in usr/lib, and compressed.
+msr=$(find "$scratch/root" -name 'msr.ko*')
+[[ $msr != *.xz ]] || xz -d "$msr"
+cp "${msr%.xz}" "$cache/"
 echo "$version" >"$cache/version"
 mv "$scratch/root/boot/vmlinuz-$version" "$cache/vmlinuz" # last: its presence says that all is there
 echo "lab: kernel $version unpacked into $cache"

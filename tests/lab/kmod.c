@@ -97,20 +97,45 @@ int kmod_refused(na_kmod_t *kmod, struct na_ibs_start start) {
     return -error;
 }
 
+/* What one CPU has, by the kernel and by its ring, as of one moment. */
+typedef struct balance {
+    struct na_ibs_stats stats;
+    uint64_t copy[NA_IBS_COUNTERS], head, tail;
+} balance_t;
+
+/* Counters only grow: if all of them are the same before and after, nothing was counted meanwhile.
+ * (A session that runs counts this very process's page faults, those of reading among them.) */
+static struct na_ibs_stats read_balance(na_kmod_t *kmod, balance_t *of) {
+    struct na_ibs_stats before, after;
+    REQUIRE(na_kmod_stats(kmod, -1, &after) == 0);
+    for (int tries = 0; tries < 1000; tries++) {
+        before = after;
+        for (uint32_t cpu = 0; cpu < kmod->rings; cpu++) {
+            struct na_ibs_ring *ring = kmod->ring[cpu].shared;
+            if (ring == NULL) continue;
+            REQUIRE(na_kmod_stats(kmod, (int)cpu, &of[cpu].stats) == 0);
+            for (int i = 0; i < NA_IBS_COUNTERS; i++)
+                of[cpu].copy[i] = __atomic_load_n(&ring->counter[i], __ATOMIC_RELAXED);
+            of[cpu].head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
+            of[cpu].tail = ring->tail;
+        }
+        REQUIRE(na_kmod_stats(kmod, -1, &after) == 0);
+        if (memcmp(before.counter, after.counter, sizeof before.counter) == 0) return after;
+    }
+    CHECK_MSG(0, "%s", "the counters do not come to rest");
+    return after;
+}
+
 struct na_ibs_stats kmod_balance(na_kmod_t *kmod) {
-    struct na_ibs_stats all, sum = {0};
-    REQUIRE(na_kmod_stats(kmod, -1, &all) == 0);
+    balance_t *of = lab_map(kmod->rings * sizeof *of);
+    struct na_ibs_stats all = read_balance(kmod, of), sum = {0};
     uint64_t waiting = 0;
     for (uint32_t cpu = 0; cpu < kmod->rings; cpu++) {
-        struct na_ibs_ring *ring = kmod->ring[cpu].shared;
-        if (ring == NULL) continue;
-        struct na_ibs_stats one;
-        REQUIRE(na_kmod_stats(kmod, (int)cpu, &one) == 0);
-        uint64_t c[NA_IBS_COUNTERS], copy[NA_IBS_COUNTERS];
-        for (int i = 0; i < NA_IBS_COUNTERS; i++) {
-            c[i] = one.counter[i];
-            copy[i] = ring->counter[i];
-        }
+        if (kmod->ring[cpu].shared == NULL) continue;
+        const uint64_t *copy = of[cpu].copy;
+        uint64_t c[NA_IBS_COUNTERS];
+        for (int i = 0; i < NA_IBS_COUNTERS; i++)
+            c[i] = of[cpu].stats.counter[i];
         CHECK_MSG(c[NA_IBS_SAMPLED] == c[NA_IBS_STORED] + c[NA_IBS_LOST] + c[NA_IBS_NESTED] +
                                            c[NA_IBS_FILTERED] + c[NA_IBS_GATED] + c[NA_IBS_STOPPED],
                   "cpu %u: sampled %lu, stored %lu lost %lu nested %lu filtered %lu gated %lu "
@@ -121,15 +146,17 @@ struct na_ibs_stats kmod_balance(na_kmod_t *kmod) {
                       c[i]);
             sum.counter[i] += c[i];
         }
-        CHECK(ring->head == c[NA_IBS_STORED]);
-        waiting += ring->head - ring->tail;
+        CHECK(of[cpu].head == c[NA_IBS_STORED]);
+        waiting += of[cpu].head - of[cpu].tail;
     }
     for (int i = 0; i < NA_IBS_COUNTERS; i++)
-        CHECK(sum.counter[i] == all.counter[i]);
+        CHECK_MSG(sum.counter[i] == all.counter[i], "counter %d: %llu in all, %llu of CPUs", i,
+                  all.counter[i], sum.counter[i]);
     CHECK_MSG(kmod_count(&all, NA_IBS_STORED) == kmod->drained + waiting,
               "stored %lu, drained %lu, waiting %lu", kmod_count(&all, NA_IBS_STORED),
               kmod->drained, waiting);
     CHECK(kmod->broken == 0);
+    munmap(of, kmod->rings * sizeof *of);
     return all;
 }
 
@@ -178,6 +205,8 @@ void kmod_expect_quiet(void) {
                                 "Objects remaining",
                                 "use-after-free",
                                 "scheduling while",
+                                "Out of memory",
+                                "invoked oom-killer",
                                 "sleeping function",
                                 "unable to handle"};
     int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);

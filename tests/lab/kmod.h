@@ -2,8 +2,8 @@
  * accounts that must balance, and the kernel's own complaints.
  *
  * The environment variable NA_KMOD names numalloc_ibs.ko. The machine is thrown away afterwards. */
-#ifndef NUMALLOC_TESTS_KMOD_H
-#define NUMALLOC_TESTS_KMOD_H
+#ifndef NUMALLOC_TESTS_LAB_KMOD_H
+#define NUMALLOC_TESTS_LAB_KMOD_H
 
 #include "lab.h"
 #include "profiler/record/sources/access_kmod.h"

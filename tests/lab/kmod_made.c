@@ -7,8 +7,11 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 
 #include "kmod-ibs/uapi/numalloc_ibs_decode.h"
+
+#define WEIGHT_STRUCT (UINT64_C(1) << 24) /* PERF_SAMPLE_WEIGHT_STRUCT, since Linux 5.12 */
 
 #define PAGE KMOD_PAGE
 
@@ -204,6 +207,15 @@ static void inject_families(na_kmod_t *kmod, kmod_log_t *log, unsigned char *pag
     check_say("%u blocks of %zu CPUs, %u filtered\n", blocks, NA_COUNT(cpus), filtered);
 }
 
+/* perf decodes registers from Linux 6.1 on. */
+static bool perf_decodes(void) {
+    struct utsname system;
+    REQUIRE(uname(&system) == 0);
+    char *end;
+    unsigned long major = strtoul(system.release, &end, 10);
+    return major > 6 || (major == 6 && strtoul(end + 1, NULL, 10) >= 1);
+}
+
 /* The node from a physical address, against the page map. */
 static void inject_physical(na_kmod_t *kmod, kmod_log_t *log) {
     int map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -226,6 +238,7 @@ static void inject_physical(na_kmod_t *kmod, kmod_log_t *log) {
         REQUIRE(kmod_log_drain(kmod, log) == 1);
         CHECK(log->record[0].home_node == kmod_page_node(page));
         CHECK(!(log->record[0].flags & NA_IBS_F_HOME_WALK));
+        if (!perf_decodes()) continue;
         /* perf's own decoding, the same way. */
         block = (struct na_ibs_inject){
             .form = NA_IBS_INJECT_DECODED,
@@ -236,8 +249,8 @@ static void inject_physical(na_kmod_t *kmod, kmod_log_t *log) {
             .retire = 99,
             .data_src = (uint64_t)PERF_MEM_OP_LOAD |
                         (uint64_t)(PERF_MEM_LVL_REM_RAM1 | PERF_MEM_LVL_HIT) << PERF_MEM_LVL_SHIFT,
-            .sample_flags = PERF_SAMPLE_ADDR | PERF_SAMPLE_PHYS_ADDR | PERF_SAMPLE_DATA_SRC |
-                            PERF_SAMPLE_WEIGHT_STRUCT};
+            .sample_flags =
+                PERF_SAMPLE_ADDR | PERF_SAMPLE_PHYS_ADDR | PERF_SAMPLE_DATA_SRC | WEIGHT_STRUCT};
         log->count = 0;
         inject(kmod, &block);
         REQUIRE(kmod_log_drain(kmod, log) == 1);
@@ -247,7 +260,7 @@ static void inject_physical(na_kmod_t *kmod, kmod_log_t *log) {
         CHECK(record->level == NA_IBS_LEVEL_DRAM && (record->flags & NA_IBS_F_REMOTE));
         CHECK(record->ip == 0x402000);
         /* What perf does not give is not made up. */
-        block.sample_flags &= ~(uint64_t)PERF_SAMPLE_WEIGHT_STRUCT;
+        block.sample_flags &= ~WEIGHT_STRUCT;
         log->count = 0;
         inject(kmod, &block);
         REQUIRE(kmod_log_drain(kmod, log) == 1);
@@ -333,6 +346,10 @@ static void test_cost(void) {
         {"filtered: no load or store", NA_IBS_INJECT_RAW, 0, 0, 0, 600},
         {"gated: outside of the ranges", NA_IBS_INJECT_RAW, 0, 1 | 1ULL << 17, 1 << 20, 600},
     };
+    /* The limits are of Debian 12's kernel and compiler; others differ by some per cent. */
+    struct utsname system;
+    REQUIRE(uname(&system) == 0);
+    bool held = strncmp(system.release, "6.1.", 4) == 0;
     for (size_t i = 0; i < NA_COUNT(row); i++) {
         na_kmod_t kmod;
         inject_session(&kmod, &range, row[i].clock);
@@ -350,10 +367,10 @@ static void test_cost(void) {
         block.reg[6] = 0x1000000;
         inject(&kmod, &block);
         uint64_t least = block.ticks_min;
+        unsigned limit = held ? row[i].limit : row[i].limit / 10 * 11;
         check_say("%-55s %4lu instructions (most %lu)\n", row[i].what, least,
                   (uint64_t)block.ticks_max);
-        CHECK_MSG(least <= row[i].limit, "%s: %lu, not at most %u", row[i].what, least,
-                  row[i].limit);
+        CHECK_MSG(least <= limit, "%s: %lu, not at most %u", row[i].what, least, limit);
         CHECK(least > 5);
         na_kmod_close(&kmod);
     }

@@ -332,10 +332,10 @@ int lab_status(int own_status) {
 
 /* By name, so that the programs run with any allocator. */
 bool lab_node_stats(int index, uint64_t *strays_total, int *bound, int *refused) {
-    int (*get)(int, numalloc_node_stats_t *) = NULL;
-    *(void **)&get = dlsym(RTLD_DEFAULT, "numalloc_get_node_stats");
+    int (*read)(int, numalloc_node_stats_t *, size_t) = NULL;
+    *(void **)&read = dlsym(RTLD_DEFAULT, "numalloc_read_node_stats");
     numalloc_node_stats_t stats = {0};
-    if (get == NULL || get(lab_node[index].id, &stats) != 0) return false;
+    if (read == NULL || read(lab_node[index].id, &stats, sizeof stats) != 0) return false;
     *strays_total = stats.strays_total;
     *bound = stats.bound;
     *refused = stats.refused;
@@ -345,15 +345,11 @@ bool lab_node_stats(int index, uint64_t *strays_total, int *bound, int *refused)
 /* ---- The host, and threads. ---- */
 
 void lab_plug(int index, unsigned mebibytes) {
-    const char *mark = getenv("LAB_MARK");
-    if (mark == NULL) check_skip("memory is plugged by the lab's host only");
+    if (getenv("LAB_MARK") == NULL) check_skip("memory is plugged by the lab's host only");
     uint64_t before = lab_node[index].total;
-    char words[256];
-    int length =
-        snprintf(words, sizeof words, "\n%s plug %d %u\n", mark, lab_node[index].id, mebibytes);
-    int fd = open("/dev/ttyS1", O_WRONLY | O_NOCTTY);
-    REQUIRE(fd >= 0 && write(fd, words, (size_t)length) == length);
-    close(fd);
+    char command[64];
+    snprintf(command, sizeof command, "lab-call plug %d %u", lab_node[index].id, mebibytes);
+    REQUIRE(system(command) == 0);
     for (unsigned waited = 0; lab_node[index].total < before + (UINT64_C(1) << 20) * mebibytes / 2;
          waited += 50) {
         REQUIRE(waited < 30000);

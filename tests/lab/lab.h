@@ -5,8 +5,8 @@
  * /proc/self/numa_maps, where move_pages is refused). What the allocator says of itself is never
  * asked for placement. Nothing here calls malloc but block_make, so that every block judged is the
  * test's own and every call to the allocator is made on purpose. */
-#ifndef NUMALLOC_TESTS_LAB_H
-#define NUMALLOC_TESTS_LAB_H
+#ifndef NUMALLOC_TESTS_LAB_LAB_H
+#define NUMALLOC_TESTS_LAB_LAB_H
 
 #include "support/check.h"
 

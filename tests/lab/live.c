@@ -27,6 +27,7 @@
 
 #define POLICY  "/tmp/live.policy"
 #define PROFILE "/tmp/live.nprof"
+#define STATS   "/tmp/live.stats"
 
 enum {
     KIB = 1024,
@@ -47,7 +48,8 @@ static pid_t start(const char *source, const char *pattern, int *in, unsigned lo
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
-        if (dup2(input[0], 0) < 0 || dup2(out[1], 3) < 0) _exit(125);
+        int stats = open(STATS, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        if (dup2(input[0], 0) < 0 || dup2(out[1], 3) < 0 || dup2(stats, 2) < 0) _exit(125);
         setenv("LD_PRELOAD", getenv("TRUTH_LIB"), 1);
         setenv("NA_TEST_LIB", getenv("TRUTH_LIB"), 1);
         setenv("NUMALLOC_POLICY", POLICY, 1);
@@ -106,6 +108,20 @@ static unsigned move_back(pid_t pid, int node) {
     return times;
 }
 
+/* A rule that moved a block did something, though no call met it. */
+static void check_stats(void) {
+    char line[1024] = "", rules[1024] = "";
+    FILE *file = fopen(STATS, "r");
+    REQUIRE(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL) {
+        fputs(line, stderr);
+        if (strncmp(line, "policy ", 7) == 0) strcpy(rules, line);
+    }
+    fclose(file);
+    CHECK_MSG(strstr(rules, "KiB moved where they lay") != NULL, "no word of it: %s", rules);
+    CHECK_MSG(strstr(rules, "never matched") == NULL, "%s", rules);
+}
+
 int main(int argc, char **argv) {
     check_begin();
     REQUIRE(argc >= 4 && getenv("TRUTH_LIB") != NULL && getenv("MENDED_DUMP") != NULL);
@@ -145,6 +161,7 @@ int main(int argc, char **argv) {
     int status = followed_end_of(pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     CHECK(WIFEXITED(followed) && WEXITSTATUS(followed) == 0);
+    if (mended != 0) check_stats();
     check_say("%u %% elsewhere; a rule after %lu ms, below %d %% after %lu ms: %u %%\n", before,
               (unsigned long)(ruled != 0 ? ruled - began : 0), LEFT,
               (unsigned long)(mended != 0 ? mended - began : 0), now);

@@ -249,7 +249,7 @@ static size_t fill_node(int node, unsigned char *start, size_t bytes, size_t mos
 }
 
 /* What the library takes for room: it keeps eight per cent of a node for the kernel, which would
- * turn to another one somewhat later (alloc/machine/node_free.c). */
+ * turn to another one somewhat later (alloc/core/machine/place.c). */
 static size_t library_room(int index) {
     size_t kept = lab_node[index].total / 100 * 8, free = lab_free_bytes(index);
     return free > kept ? free - kept : 0;

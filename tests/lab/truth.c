@@ -313,6 +313,7 @@ static void hurry_hinting(void) {
 
 static void load_module(void) {
     const char *module = getenv("NA_KMOD");
+    if (access("/dev/numalloc_ibs", F_OK) == 0) return;
     REQUIRE(module != NULL);
     int fd = open(module, O_RDONLY | O_CLOEXEC);
     REQUIRE(fd >= 0);

@@ -30,7 +30,7 @@ TOTAL = re.compile(
 LSAN = re.compile(rb"^(Direct|Indirect) leak of (\d+) byte\(s\) in (\d+) object\(s\)", re.M)
 
 
-def run(command, env, limit=60):
+def run(command, env, limit=600):
     try:
         return subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               stdin=subprocess.DEVNULL, timeout=limit)

@@ -354,7 +354,8 @@ static void see_bounded(void) {
     printf("131072 stacks in 4 MiB: %zu sites, %llu events merged, %llu KiB used\n",
            seen.sites.count, (unsigned long long)h->merged_events,
            (unsigned long long)h->own_bytes >> 10);
-    truth_check(h->own_full == 1 && h->own_bytes <= 9 * MIB / 2 && h->lost_events == 0,
+    truth_check(h->own_full == NA_NPROF_OWN_LIMIT && h->own_bytes <= 9 * MIB / 2 &&
+                    h->lost_events == 0,
                 "bounded: %llu bytes used, %llu events lost", (unsigned long long)h->own_bytes,
                 (unsigned long long)h->lost_events);
     truth_check(seen.sites.total.alloc_count == 1u << 17 && seen.sites.total.live_count == 0,

@@ -68,7 +68,7 @@ void killed_test(int times) {
     for (int i = 0; i < times; i++) {
         truth_clear();
         pid_t pid = truth_start(&(truth_run_t){.mode = "sites", .words = {"child", "killed"}});
-        for (int waited = 0; atomic_load(&truth->begun[1]) == 0 && waited < 10000; waited++)
+        for (int waited = 0; atomic_load(&truth->begun[1]) == 0 && waited < 100000; waited++)
             pause_us(1000);
         truth_check(atomic_load(&truth->begun[1]) != 0, "kill %d: the victim does not run", i);
         pause_us((unsigned long)rand() % 30000);

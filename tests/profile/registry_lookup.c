@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "alloc/api/api.h"
-#include "alloc/track/recording.h"
+#include "alloc/core/malloc/api.h"
+#include "alloc/record/recording.h"
 #include "pagemap/pagemap.h"
 
 enum { KNOWN = 1024, MANY = 10000000, PASSES = 2000, REPETITIONS = 31 };

@@ -142,6 +142,8 @@ int main(int argc, char **argv) {
             killed_child();
         else if (strcmp(kind, "moves") == 0 && argc == 4)
             moves_child(argv[3]);
+        else if (strcmp(kind, "moments") == 0 && argc == 4)
+            moments_child(argv[3]);
         else if (strcmp(kind, "drawn") == 0 && argc == 4)
             drawn_child(argv[3]);
         else if (strcmp(kind, "case") == 0 && argc == 4)
@@ -163,11 +165,9 @@ int main(int argc, char **argv) {
         void (*plain)(void);
         void (*numbered)(int);
         int number;
-    } tests[] = {{"oracle", oracle_test, NULL, 0},
-                 {"killed", NULL, killed_test, 200},
-                 {"drawn", NULL, drawn_test, 1000},
-                 {"cases", case_test, NULL, 0},
-                 {"moves", moves_test, NULL, 0}};
+    } tests[] = {{"oracle", oracle_test, NULL, 0},  {"killed", NULL, killed_test, 200},
+                 {"drawn", NULL, drawn_test, 1000}, {"cases", case_test, NULL, 0},
+                 {"moves", moves_test, NULL, 0},    {"moments", moments_test, NULL, 0}};
     for (size_t i = 0; (argc == 3 || argc == 4) && i < sizeof tests / sizeof tests[0]; i++) {
         if (strcmp(argv[2], tests[i].name) != 0) continue;
         truth_self = argv[0];
@@ -181,7 +181,8 @@ int main(int argc, char **argv) {
         return truth_failures != 0;
     }
     fprintf(stderr,
-            "usage: test_profile /path/to/libnumalloc.so oracle|killed|drawn|cases|moves [TIMES]\n"
+            "usage: test_profile /path/to/libnumalloc.so oracle|killed|drawn|cases|moves|moments"
+            " [TIMES]\n"
             "       test_profile /path/to/libnumalloc.so figures DIRECTORY\n");
     return 2;
 }

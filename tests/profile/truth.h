@@ -105,5 +105,7 @@ void case_child(const char *which);
 void case_test(void);
 void moves_child(const char *which);
 void moves_test(void);
+void moments_child(const char *which);
+void moments_test(void);
 
 #endif

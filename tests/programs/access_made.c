@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "profiler/format/nprof_policy.h"
-#include "tests/unit/access_make.h"
+#include "tests/support/access_make.h"
 
 static const char *directory;
 
@@ -109,15 +109,16 @@ static void minute(made_t *m, uint32_t samples) {
     }
 }
 
-/* A matrix of 4 MiB that thread 1 fills on node 0; then a thread of each node uses a quarter. */
-static void parted(made_t *m) {
+/* A matrix that thread 1 fills on node 0, by so many writes; then a thread of each node uses a
+ * quarter. */
+static void parted(made_t *m, uint64_t size, uint32_t fills) {
     made_begin(m);
-    uint32_t matrix = made_object(m, 4, 1, 0, 4 << 20);
-    for (uint32_t i = 0; i < 2040; i++) {
-        uint64_t at = (uint64_t)i * 7919 % 4096 * 1024;
-        uint32_t node = i < 40 ? 0 : (uint32_t)(at >> 20);
-        m->op = i < 40 || i % 3 == 0 ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
-        made_touch(m, matrix, i < 40 ? 1 : 2 + node, (int)node, 0)->address =
+    uint32_t matrix = made_object(m, 4, 1, 0, size);
+    for (uint32_t i = 0; i < 2000 + fills; i++) {
+        uint64_t at = (uint64_t)i * 7919 % 4096 * (size / 4096);
+        uint32_t node = i < fills ? 0 : (uint32_t)(at / (size / 4));
+        m->op = i < fills || i % 3 == 0 ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
+        made_touch(m, matrix, i < fills ? 1 : 2 + node, (int)node, 0)->address =
             m->objects[matrix - 1].base + at;
     }
 }
@@ -133,6 +134,16 @@ static void paired(made_t *m, int home) {
         made_touch(m, buffer[pair], 1 + 2 * pair + second, (int)(2 * pair + second),
                    pair == 0 ? 0 : home);
     }
+}
+
+/* Two counters on lines of their own, of threads of two nodes, in a block of a third. */
+static void own_lines(made_t *m) {
+    made_begin(m);
+    uint32_t block = made_object(m, 4, 1, 0, 128);
+    m->op = NA_NPROF_OP_WRITE;
+    for (uint32_t i = 0; i < 2000; i++)
+        made_touch(m, block, 2 + i % 2, 1 + (int)(i % 2), 0)->address =
+            m->objects[block - 1].base + i % 2 * 64;
 }
 
 /* Rows of a matrix that thread 1 fills on node 0, each used by the thread of one node. */
@@ -267,14 +278,18 @@ int main(int argc, char **argv) {
         server(&m, 5000 + p);
         write_file(&m, name);
     }
-    parted(&m);
+    parted(&m, 4 << 20, 40);
     write_file(&m, "parted");
+    parted(&m, 1 << 20, 0);
+    write_file(&m, "touched");
     paired(&m, 1);
     write_file(&m, "paired");
     paired(&m, 0);
     write_file(&m, "crowded");
     rows(&m);
     write_file(&m, "rows");
+    own_lines(&m);
+    write_file(&m, "own_lines");
     local(&m);
     write_file(&m, "local");
     made_begin(&m);

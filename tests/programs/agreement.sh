@@ -53,6 +53,10 @@ with recursive n(i) as (select 1 union all select i+1 from n where i<$((2000 * s
 create index tb on t(b);
 select b, count(*), sum(c) from t group by b order by 2 desc, 1 limit 5;
 END
+# Statements enough that thousands of blocks come from malloc: newer versions have small ones from their own room.
+for i in {1..20}; do
+    echo "create table u$i(a, b text unique); insert into u$i select a, b from t where a = $i; select count(*) from u$i join t using (b);"
+done >>"$work/sqlite3.in"
 cat >"$work/python3.in" <<END
 import json, collections
 Row = collections.namedtuple("Row", "key value")

@@ -27,7 +27,7 @@ node_story() { "$P/node.sh" "$I"; }
 redis_story() { "$P/redis.sh" "$I" benchmark 3>&1; }
 half_story() { "$P/redis.sh" "$I" half 3>&1; }
 
-# (The others under the library: compilers.sh, python.sh, sqlite.sh, node.sh.)
+# (The others under the library: real_programs.sh, python.sh.)
 compared=(sqlite document)
 if [ "$TEST_SCALE" = full ]; then
     compared=(gcc python python-malloc sqlite redis redis-half document node)
@@ -105,6 +105,11 @@ for mode in sample sites trace; do
     [ "$(awk -v mode=$mode '$1 == mode && $2 == "wall" && $3 > 0 && $5 > 0 && $6 > 0 { n++ } END { print n + 0 }' "$work/out")" = "$(tr , '\n' <<<$costs | wc -l)" ] ||
         fail "recording.py has no figures of mode $mode: $(cat "$work/out")"
 done
+"$programs/recording.py" --library "$lib" --inputs "$inputs" --small --only sqlite --modes sites --rounds 1 --json >"$work/out" ||
+    fail "recording.py --json fails"
+/usr/bin/python3 -c 'import json, sys; row, = json.load(sys.stdin)["rows"]
+assert row["mode"] == "sites" and row["wall"][0] > 0 and row["processor"][0] > 0 and row["bytes"] > 0, row' <"$work/out" ||
+    fail "recording.py --json has other figures: $(cat "$work/out")"
 for words in "--only nothing --small" "--library /nonexistent" "--modes nothing" "--rounds 0" "--only sqlite"; do
     rc=0
     # shellcheck disable=SC2086

@@ -132,7 +132,7 @@ refused 1 'cut short' "$bench" replay cut.nprof
 # Damage: refused or played, never a crash. Of traces, and of the programs made of them.
 bad() { # FILE: as it is
     local rc=0
-    timeout 60 "$bench" replay "$1" --inside >/dev/null 2>"$work/err" || rc=$?
+    timeout 300 "$bench" replay "$1" --inside >/dev/null 2>"$work/err" || rc=$?
     case $rc in
     0) ;;
     1) [ "$(wc -l <"$work/err")" = 1 ] || fail "$1: not one line: $(cat "$work/err")" ;;

@@ -33,6 +33,7 @@ def zsh(line, work, environment):
     """The line after the tab key, as zsh's editor has it."""
     shown = work / "shown"
     shown.unlink(missing_ok=True)
+    (work / "ready").unlink(missing_ok=True)
     setup = (
         f"fpath=({scripts}/zsh $fpath); autoload -Uz compinit; compinit -u -d {work}/zcompdump; "
         f"show() {{ print -r -- $BUFFER >{shown}.new; mv {shown}.new {shown}; zle kill-buffer }}; "
@@ -46,14 +47,13 @@ def zsh(line, work, environment):
     os.write(terminal, setup.encode())
 
     def wait_for(path):
-        end = time.monotonic() + 60
+        end = time.monotonic() + 150
         while not path.exists():
             if time.monotonic() > end:
                 sys.exit(f"completion.py: zsh did not answer to '{line}'")
             if select.select([terminal], [], [], 0.05)[0]:
                 os.read(terminal, 4096)
 
-    (work / "ready").unlink(missing_ok=True)
     wait_for(work / "ready")
     os.write(terminal, line.encode() + b"\t\x18")
     wait_for(shown)

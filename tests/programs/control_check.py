@@ -11,7 +11,7 @@ dump, path, expressions = sys.argv[1], sys.argv[2], sys.argv[3:]
 
 
 def run(*arguments):
-    done = subprocess.run([dump, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([dump, *arguments], capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         sys.exit(f"numalloc-dump {' '.join(arguments)} ends with {done.returncode}: {done.stderr[:300]}")
     return json.loads(done.stdout)
@@ -19,7 +19,7 @@ def run(*arguments):
 
 head = run("json", path)
 lost = head["lost"]
-KEYS = ("allocations", "frees", "live_blocks", "live_bytes", "total_bytes")
+KEYS = ("allocations", "frees", "live_blocks", "live_bytes", "total_bytes", "freed_here_count")
 
 
 def f(name):

@@ -52,38 +52,73 @@ static long now_ms(void) {
 
 /* Allocates and frees at full speed for so long, and not less than 100,000 times even where the
  * machine is too busy to run it. */
+static long longest; /* ms of a round: that long it did not look */
+
 static void churn(long ms) {
-    long end = now_ms() + ms;
-    for (int round = 0; round < 50 || now_ms() < end; round++)
+    long from = now_ms(), end = from + ms;
+    for (int round = 0; round < 50 || from < end; round++) {
         for (int i = 0; i < 2000; i++) {
             char *volatile block = malloc((size_t)(16 + i % 64));
             free(block);
         }
+        long now = now_ms();
+        if (now - from > longest) longest = now - from;
+        from = now;
+    }
 }
 
 /* Three profiles; the counts of each are known exactly. */
 static int api(void) {
-    const char *mode = getenv("CONTROL_MODE");
-    if (mode == NULL) mode = "sites";
+    const char *name = getenv("CONTROL_MODE");
+    numalloc_mode_t mode = name == NULL                  ? NUMALLOC_MODE_SITES
+                           : strcmp(name, "sample") == 0 ? NUMALLOC_MODE_SAMPLE
+                           : strcmp(name, "trace") == 0  ? NUMALLOC_MODE_TRACE
+                                                         : NUMALLOC_MODE_SITES;
     early();
-    int first = NUMALLOC_IF(numalloc_profile_start, -1, (mode, NULL));
+    int first = NUMALLOC_IF(numalloc_record_start, -1, (mode, NULL));
     inside();
     drop(400); /* 300 of inside, 100 of before */
-    NUMALLOC_IF(numalloc_profile_marker, (void)0, ("half way"));
+    NUMALLOC_IF(numalloc_record_marker, (void)0, ("half way"));
     inside();
-    int dumped = NUMALLOC_IF(numalloc_profile_dump, -1, ());
-    int stopped = NUMALLOC_IF(numalloc_profile_stop, -1, ());
+    int dumped = NUMALLOC_IF(numalloc_record_dump, -1, ());
+    int stopped = NUMALLOC_IF(numalloc_record_stop, -1, ());
     between();
     drop(250); /* 200 of between, 50 of the first profile */
-    int second = NUMALLOC_IF(numalloc_profile_start, -1, (mode, NULL));
+    int second = NUMALLOC_IF(numalloc_record_start, -1, (mode, NULL));
     drop(300); /* 250 of the first profile, 50 from before it */
     inside();
-    NUMALLOC_IF(numalloc_profile_stop, -1, ());
+    NUMALLOC_IF(numalloc_record_stop, -1, ());
     inside();
-    int third = NUMALLOC_IF(numalloc_profile_start, -1, (NULL, NULL));
-    NUMALLOC_IF(numalloc_profile_stop, -1, ());
+    int third = NUMALLOC_IF(numalloc_record_start, -1, (NUMALLOC_MODE_DEFAULT, NULL));
+    NUMALLOC_IF(numalloc_record_stop, -1, ());
     printf("%d %d %d %d %d running %d\n", first, dumped, stopped, second, third,
-           NUMALLOC_IF(numalloc_profile_is_running, -1, ()));
+           NUMALLOC_IF(numalloc_record_is_running, -1, ()));
+    return 0;
+}
+
+/* Each profile has what its own call says. */
+static int settings(void) {
+    static const struct {
+        numalloc_mode_t mode;
+        const char *settings;
+    } calls[] = {{NUMALLOC_MODE_SITES, "access=watch"},
+                 {NUMALLOC_MODE_SAMPLE, "SAMPLE_INTERVAL=64K,python=0"},
+                 {NUMALLOC_MODE_SITES, "profile_frees=1"},
+                 {NUMALLOC_MODE_SITES, NULL},
+                 {NUMALLOC_MODE_SITES, "access=magic"},
+                 {NUMALLOC_MODE_SITES, "python"},
+                 {NUMALLOC_MODE_SITES, "access,"},
+                 {NUMALLOC_MODE_SITES, "stats=1"}};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        const numalloc_record_options_t options = {
+            .size = sizeof options, .mode = calls[i].mode, .settings = calls[i].settings};
+        errno = 0;
+        int begun = NUMALLOC_IF(numalloc_record_start_with, -1, (&options));
+        printf("%d%s ", begun, begun != 0 && errno == EINVAL ? "!" : "");
+        inside();
+        drop(300);
+        NUMALLOC_IF(numalloc_record_stop, -1, ());
+    }
     return 0;
 }
 
@@ -113,7 +148,7 @@ static int pools(void) {
     arena = malloc(1 << 20);
     numalloc_pool_t *pool = NUMALLOC_IF(numalloc_pool_create, NULL, ("test arena"));
     numalloc_pool_t *other = NUMALLOC_IF(numalloc_pool_create, NULL, ("short-lived"));
-    NUMALLOC_IF(numalloc_profile_marker, (void)0, ("pools begin"));
+    NUMALLOC_IF(numalloc_record_marker, (void)0, ("pools begin"));
     pool_user_a(pool, a);
     pool_user_b(pool, b); /* the peak: 3,200 + 50,000 */
     for (int i = 0; i < 50; i++)
@@ -123,7 +158,7 @@ static int pools(void) {
     NUMALLOC_IF(numalloc_pool_free, (void)0, (pool, arena + (1 << 19))); /* never announced */
     pool_user_a(other, c);
     NUMALLOC_IF(numalloc_pool_destroy, (void)0, (other));
-    NUMALLOC_IF(numalloc_profile_marker, (void)0, ("pools end"));
+    NUMALLOC_IF(numalloc_record_marker, (void)0, ("pools end"));
     return 0;
 }
 
@@ -176,15 +211,18 @@ static int grow(void) {
 }
 
 static int wait_for(const char *ms) {
+    long from = now_ms();
     puts("running");
     fflush(stdout);
     churn(atol(ms));
+    printf("%ld ms, a round of %ld\n", now_ms() - from, longest);
     return 0;
 }
 
 int main(int argc, char **argv) {
     const char *role = argc > 1 ? argv[1] : "";
     if (strcmp(role, "api") == 0) return api();
+    if (strcmp(role, "settings") == 0) return settings();
     if (strcmp(role, "pools") == 0) return pools();
     if (strcmp(role, "family") == 0) return family();
     if (strcmp(role, "signals") == 0) return signals();
@@ -192,7 +230,7 @@ int main(int argc, char **argv) {
     if (strcmp(role, "churn") == 0 && argc > 2) return wait_for(argv[2]);
     if (strcmp(role, "sleep") == 0) { /* hardly ever allocates */
         free(malloc(10));
-        sleep(60); /* is killed */
+        sleep(600); /* is killed */
         return 0;
     }
     fprintf(stderr, "control_load: no such role\n");

@@ -7,7 +7,7 @@ dump, program, ranks, files = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.ar
 
 
 def run(*arguments):
-    done = subprocess.run([dump, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([dump, *arguments], capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         sys.exit(f"numalloc-dump {' '.join(arguments)} ends with {done.returncode}: {done.stderr[:300]}")
     return json.loads(done.stdout)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # core_files.sh LIBRARY PROGRAM - core files, made by gcore and by the kernel, hold what was in use
 # and not what was only reserved: with the library at most 1 MiB (and its code) more beside the
-# resident memory than without it, also under a profile, and the program's blocks are in them.
+# resident memory than without it, under a profile 1.25 MiB (a thread's tables of stacks, of which it
+# has used a part), and the program's blocks are in them.
 # shellcheck source=tests/programs/lib.sh
 source "$(dirname "$0")/lib.sh"
 need gcore gdb readelf binutils
@@ -24,7 +25,7 @@ by_gcore() { # NAME MIB [VARIABLE=VALUE...]
     pid=$subject_PID
     read -r line <&"${subject[0]}" || fail "$name: the program did not start"
     anon=$(awk '/^RssAnon/ { print $2 }' "/proc/$pid/status")
-    timeout 60 gcore -o "$work/core" "$pid" >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
+    timeout 300 gcore -o "$work/core" "$pid" >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
     kill "$pid"
     wait "$pid" 2>/dev/null || true
     judge "$name" "$work/core.$pid" "$anon"
@@ -45,7 +46,7 @@ for mode in sites sample trace; do
     for _ in 1 2 3; do
         by_gcore $mode 10 LD_PRELOAD="$lib" NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/p.%p"
         say "$mode: $beside KiB beside resident memory"
-        [ "$beside" -gt $((plain + more)) ] || continue 2
+        [ "$beside" -gt $((plain + more + 256)) ] || continue 2
     done
     fail "gcore, $mode: $beside KiB are in the core file that are not resident, $plain without the library"
 done

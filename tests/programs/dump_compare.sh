@@ -79,6 +79,31 @@ case "$(changes bare bare-2)" in
 esac
 say "diff: offsets compare within one build only"
 
+# Compilers number lambdas: one more in the middle renames others, and lines move.
+lambdas() { # FOLDER LAMBDA: a program with one lambda more
+    mkdir -p "$1"
+    { echo '#include <cstdlib>'
+      echo 'static void *volatile kept[1000]; static int count;'
+      echo '__attribute__((noinline)) static void run(int n) {'
+      echo "    auto first = [](int size) { kept[count++] = malloc(size); }; first(1000);"
+      echo "    $2"
+      echo '    auto second = [](long size) { kept[count++] = malloc(size); }; second(20000 * n);'
+      echo '    auto third = [](long size) { kept[count++] = malloc(size); }; third(300000 * n);'
+      echo '}'
+      echo 'int main(int argc, char **) { run(argc); }'; } >"$1/lambdas.cpp"
+    (cd "$1" && g++ -O0 -g -std=gnu++17 lambdas.cpp -o lambdas)
+    profile "$1" sites "$1/lambdas"
+}
+if command -v g++ >/dev/null; then
+    lambdas plain ""
+    lambdas other $'auto more = [](short size) { kept[count++] = malloc(size); }; more(5000);\n\n'
+    lambdas alike $'auto more = [](long size) { kept[count++] = malloc(size); }; more(5000);\n\n'
+    is "a lambda more, of other parameters" "run(int)::{lambda(short)#1}::operator()(short) const 0 5000; " "$(changes plain other)"
+    is "a lambda more, of the same" "run(int)::{lambda(long)#*}::operator()(long) const 320000 325000; " "$(changes plain alike)"
+    is "a lambda less" "run(int)::{lambda(long)#*}::operator()(long) const 325000 320000; " "$(changes alike plain)"
+    say "diff: lambdas by their order, or all together where that does not tell"
+fi
+
 # ---- estimates ----
 
 interval=65536 profile drawn sample app-1

@@ -208,3 +208,82 @@ peak = float(re.search(r"peak heap memory consumption: ([0-9.]+)M", text).group(
 assert abs(peak - t["peak_bytes"]) <= 0.006 * t["peak_bytes"], (peak, t["peak_bytes"])
 END
 say "heaptrack_print finds the temporaries of a program that reallocs"
+
+# pprof takes the first mapping for the program, and looks for the names that a mapping does not have.
+NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/date.nprof" LD_PRELOAD="$lib" /usr/bin/date >/dev/null ||
+    fail "date ends with status $?" # its first blocks are the C library's
+for program in date python3; do
+    "$dump" pprof "$work/${program%3}.nprof" -o "$work/pprof"
+    decode "$work/pprof" "$work/decoded"
+    PYTHONPATH=$test_source /usr/bin/python3 -B - "$work/decoded" "/usr/bin/$program" <<'END' || fail "pprof: mappings of $program"
+import os, sys
+from export_readers import first as get, read_protobuf
+p = read_protobuf(sys.argv[1])
+strings = p["string_table"]
+program = strings[get(p["mapping"][0], "filename")]
+assert program == os.path.realpath(sys.argv[2]), program
+functions = {get(f, "id"): strings[get(f, "name")] for f in p["function"]}
+for m in p["mapping"]:
+    frames = [l["line"] for l in p["location"] if get(l, "mapping_id") == get(m, "id")]
+    lines = [line for frame in frames for line in frame]
+    named = any("+0x" not in functions[get(line, "function_id")] for line in lines)
+    has = [bool(get(m, "has_" + what)) for what in ("functions", "line_numbers", "inline_frames")]
+    assert has == [named, any(get(line, "line") for line in lines), any(len(frame) > 1 for frame in frames)], (m, has)
+    assert get(m, "has_filenames") == get(m, "has_line_numbers"), m
+END
+done
+say "pprof: mappings say which is the program, and what of it has names"
+
+# Names as a program may have them: markup, quotes, what a format has for separators, 250 characters,
+# not ASCII; in functions, in a source file and in the program.
+long=long_$(printf 'x%.0s' {1..245})
+cat >"$work/odd.c" <<END
+#include <stdlib.h>
+static void *kept[4];
+#line 100 "/src/a \"b\" <b>d;e é.c"
+__attribute__((noinline)) void markup(void) __asm__("\"a<script>alert(1)</script>&amp;'q'\"");
+__attribute__((noinline)) void parts(void) __asm__("\"semi;colon one two, three\"");
+__attribute__((noinline)) void $long(void) { kept[3] = malloc(3000); }
+__attribute__((noinline)) void größe(void) { kept[2] = malloc(4000); $long(); }
+void parts(void) { kept[1] = malloc(2000); größe(); }
+void markup(void) { kept[0] = malloc(1000); parts(); }
+int main(void) { markup(); return kept[0] == NULL; }
+END
+odd="$work/an odd \"p\" <i>&é;x"
+gcc -g -O0 "$work/odd.c" -o "$odd" || fail "gcc does not take odd names"
+NUMALLOC_PROFILE=trace NUMALLOC_PROFILE_FILE="$work/odd.nprof" LD_PRELOAD="$lib" "$odd" '<arg>' || fail "odd names end with $?"
+for export in json csv folded callgrind pprof speedscope massif heaptrack html; do
+    "$dump" "$export" "$work/odd.nprof" -o "$work/$export" || fail "$export of odd names ends with status $?"
+done
+decode "$work/pprof" "$work/decoded"
+heaptrack_print -T 0 -f "$work/heaptrack" >"$work/heaptrack.read" 2>"$work/err" || fail "heaptrack_print of odd names"
+callgrind_annotate --threshold=100 "$work/callgrind" >"$work/callgrind.read" 2>&1 || fail "callgrind_annotate of odd names"
+ms_print "$work/massif" >"$work/massif.read" 2>&1 || fail "ms_print of odd names"
+LC_ALL=C.UTF-8 PYTHONPATH=$test_source /usr/bin/python3 -B - "$work" "$long" "$odd" <<'END' || fail "odd names"
+import csv, json, sys
+from export_readers import read_page_data, read_protobuf
+work, long, program = sys.argv[1:]
+names = {"größe": 4000, long: 3000, '"semi;colon one two, three"': 2000, "\"a<script>alert(1)</script>&amp;'q'\"": 1000}
+place = '/src/a "b" <b>d;e \u00e9.c'
+def text(name):
+    return open(work + "/" + name, encoding="utf-8").read()
+d = json.loads(text("json"))
+assert set(names) <= {f["name"] for f in d["functions"]}
+assert {r["function"]: int(r["peak_bytes"]) for r in csv.DictReader(open(work + "/csv", newline="", encoding="utf-8"))} == names
+assert {r["file"] for r in csv.DictReader(open(work + "/csv", newline="", encoding="utf-8"))} == {place}
+folded = dict(line.rsplit(" ", 1) for line in text("folded").splitlines())
+assert {stack.split(";")[-1]: int(value) for stack, value in folded.items()} == {n.replace(";", ":"): v for n, v in names.items()}, folded
+assert set(names) <= {f["name"] for f in json.loads(text("speedscope"))["shared"]["frames"]}
+strings = [s.encode().decode("unicode_escape").encode("latin-1").decode() for s in read_protobuf(work + "/decoded")["string_table"]]
+assert set(names) | {place, program} <= set(strings), strings
+for reader in ("callgrind.read", "massif.read"):
+    for name, value in names.items():
+        assert any(name in line and format(value, ",") in line for line in text(reader).splitlines()), (reader, name)
+assert all(name in text("heaptrack") for name in names)
+assert all(name in text("heaptrack.read") for name in ("größe", long, "semi;colon one two, three"))
+page = text("html")
+assert "<script>alert" not in page and page.count("<script") == 2 and "<i>" not in page.split("<style>")[0]
+strings = set(read_page_data(work + "/html")["strings"])
+assert set(names) | {place, program} <= strings, strings
+END
+say "odd names reach every reader"

@@ -237,7 +237,7 @@ if [ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ]; then
         -o "$work/open_together.so" -ldl || fail "the compiler does not build open_together.c"
     together() { OPEN_TOGETHER=2 LD_PRELOAD="$work/open_together.so" timeout "$1" "$dump" "${@:2}" >"$work/out" 2>"$work/err"; }
     for view in aggregate compare; do
-        together 60 $view --csv "$work/old.nprof" "$work/new.nprof" "$work/rank0.nprof" "$work/rank1.nprof" ||
+        together 300 $view --csv "$work/old.nprof" "$work/new.nprof" "$work/rank0.nprof" "$work/rank1.nprof" ||
             fail "$view does not read its files in parallel: status $?, $(cat "$work/err")"
         "$dump" $view --csv "$work/old.nprof" "$work/new.nprof" "$work/rank0.nprof" "$work/rank1.nprof" | cmp -s - "$work/out" ||
             fail "$view of files that are opened together differs"

@@ -12,16 +12,16 @@ for mode in sites sample; do
 done
 
 /usr/bin/python3 - "$dump" "$work" "$test_source/../../profiler/dump/views/summary/finding_words.c" <<'END' || fail "a warning does not come where its threshold is"
-import json, re, struct, subprocess, sys, zlib
+import json, os, re, struct, subprocess, sys, zlib
 dump, work, source = sys.argv[1:]
 MIB = 1 << 20
-HEADER = {"other_malloc": (2456, "256s"), "state": (3072, "I"), "lost_events": (3144, "Q"), "truncated_stacks": (3160, "Q"), "last_ms": (3112, "Q"),
-          "peak_epoch": (3076, "I"), "threads_most": (3232, "I")}
+HEADER = {"other_malloc": (2456, "256s"), "state": (3072, "I"), "lost_events": (3144, "Q"), "disk_full": (3208, "I"), "truncated_stacks": (3160, "Q"), "last_ms": (3112, "Q"),
+          "peak_epoch": (3076, "I"), "threads_most": (3232, "I"), "pid": (48, "i")}
 CELL = {name: (8 + 8 * i, "Q") for i, name in enumerate(
     "alloc_count alloc_bytes alloc_usable free_count free_bytes free_usable local_peak_bytes peak_bytes peak_count".split())}
 CELL |= {"peak_epoch": (4, "I"), "size_min": (88, "Q"), "size_max": (96, "Q"), "temporary": (136, "Q"), "cross_thread": (144, "Q"),
          "cross_node": (152, "Q"), "copied_by_realloc": (184, "Q"), "copied_by_growth": (208, "Q"), "raw_allocs": (248, "I")}
-POINT = {"physical": (24, "Q"), "threads": (76, "I"), "flags": (72, "I")}
+POINT = {"requested_max": (0, "q"), "physical": (24, "Q"), "threads": (76, "I"), "flags": (72, "I")}
 
 def chunks(data, wanted):
     at = 4096
@@ -48,7 +48,7 @@ def unpacked(data):
         to, at = to + 8 * words, at + 8 + 8 * words
     return out
 
-def fired(mode, header={}, point={}, spans=None, **cell):
+def fired(mode, header={}, point={}, spans=None, copy=0, flags=1, calls=(), late=False, **cell):
     data = unpacked(bytearray(open("%s/%s.nprof" % (work, mode), "rb").read()))
     def put(at, fields, values):
         for name, value in values.items():
@@ -56,7 +56,7 @@ def fired(mode, header={}, point={}, spans=None, **cell):
             struct.pack_into("<" + kind, data, at + offset, value)
     assert struct.unpack_from("<I", data, HEADER["state"][0])[0] == 2, "the header lies elsewhere"
     epoch = struct.unpack_from("<I", data, HEADER["peak_epoch"][0])[0]
-    put(0, HEADER, {"last_ms": 1000, "threads_most": 0, "lost_events": 0, "truncated_stacks": 0, **header})
+    put(0, HEADER, {"last_ms": 1000, "threads_most": 0, "lost_events": 0, "disk_full": 0, "truncated_stacks": 0, **header})
     struct.pack_into("<I", data, 2712, 0)  # nor do threads, sizes and so on count what the cell does
     struct.pack_into("<I", data, 3068, zlib.crc32(data[:3068]))
     struct.pack_into("<Q", data, 3240, 0)  # not finished: no checksums of the rest
@@ -91,7 +91,7 @@ def fired(mode, header={}, point={}, spans=None, **cell):
         count = struct.unpack_from("<I", data, at + 64 + 16 + 4 * active)[0]
         struct.pack_into("<I", data, at + 64 + 16 + 4 * active, max(count, 2))
         for i in range(512):
-            put(first + 80 * i, POINT, {"physical": 0, "threads": 1, "flags": 3, **point})
+            put(first + 80 * i, POINT, {"requested_max": 0, "physical": 0, "threads": 1, "flags": 3, **point})
     for at, count in chunks(data, 12):  # SPANS: one of small blocks, or nothing; SPAN_SITES: its blocks are the site's
         data[at + 64:at + 64 + 64 * count] = bytes(64 * count)
         if spans:
@@ -101,6 +101,12 @@ def fired(mode, header={}, point={}, spans=None, **cell):
         data[at + 64:at + 64 + 80 * count] = bytes(80 * count)
         if spans:
             struct.pack_into("<4s4x9Q", data, at + 64, bytes(site), 10, usable, resident, 100, 100, 100, 10, resident - usable, 0)
+    for at, count in chunks(data, 3):  # THREADS: calls of the first one
+        for entry, values in enumerate(calls):
+            for part, (kind, value) in enumerate(zip("QQQd", values)):  # calls, timed, ticks, squares
+                struct.pack_into("<" + kind, data, at + 64 + 128 + 64 * part + 8 * entry, value)
+    for at, _ in chunks(data, 24):  # SESSION
+        struct.pack_into("<II", data, at + 68, copy, 0 if late else flags)
     path = work + "/made.nprof"
     open(path, "wb").write(data)
     out = subprocess.run([dump, "warnings", path, "--json"], capture_output=True, text=True)
@@ -120,7 +126,8 @@ CASES = {  # (mode, fields where it comes, fields where it does not, ...)
     "truncated-stacks": (SITES, dict(freed(1000), header={"truncated_stacks": 11}), dict(freed(1000), header={"truncated_stacks": 10})),
     "few-samples": ("sample", dict(freed(1), raw_allocs=398), dict(freed(1), raw_allocs=399)),
     "not-freed": (SITES, dict(freed(), free_bytes=2 * MIB - 1), dict(freed(), free_bytes=2 * MIB),
-                  dict(freed(), alloc_bytes=MIB, peak_bytes=MIB, free_bytes=1), dict(freed(), free_bytes=0, header={"state": 1})),
+                  dict(freed(), alloc_bytes=MIB, peak_bytes=MIB, free_bytes=1), dict(freed(), free_bytes=0, header={"state": 1}),
+                  dict(freed(), free_bytes=0, copy=3), dict(freed(), free_bytes=0, flags=3)),  # the process ran on
     "allocation-rate": (SITES, freed(500001), freed(500000), dict(freed(500001), header={"last_ms": 99})),
     "temporaries": (SITES, dict(freed(500001), temporary=250001), dict(freed(500002), temporary=250001), dict(freed(500000), temporary=250000),
                     dict(freed(300000), temporary=250000), dict(freed(9999), temporary=9999, header={"last_ms": 20})),
@@ -128,9 +135,13 @@ CASES = {  # (mode, fields where it comes, fields where it does not, ...)
                     dict(freed(99999), peak_count=99999, peak_bytes=99999)),
     "rounding": (SITES, dict(freed(), alloc_usable=5 * MIB + 1), dict(freed(), alloc_usable=5 * MIB), dict(freed(), alloc_usable=9 * MIB, peak_bytes=MIB - 1)),
     "resident": (SITES, dict(freed(), peak_bytes=40 * MIB, point={"physical": 80 * MIB + 1}), dict(freed(), peak_bytes=40 * MIB, point={"physical": 80 * MIB}),
-                 dict(freed(), peak_bytes=4 * MIB, point={"physical": 36 * MIB - 1})),
+                 dict(freed(), peak_bytes=4 * MIB, point={"physical": 36 * MIB - 1}),
+                 # What was resident before the profile began is not in it.
+                 dict(freed(), peak_bytes=40 * MIB, point={"physical": 400 * MIB}, late=True)),
     "fragmentation": (SITES, dict(freed(), spans=(48 * MIB + 1, 32 * MIB)), dict(freed(), spans=(48 * MIB, 32 * MIB)),
-                      dict(freed(), spans=(16 * MIB - 1, 0)), freed()),
+                      dict(freed(), spans=(16 * MIB - 1, 0)), freed(),
+                      # A moment ago much more was live: destructors have freed it.
+                      dict(freed(), spans=(48 * MIB + 1, 32 * MIB), point={"requested_max": 2 * MIB}, header={"last_ms": 2})),
     "cross-thread": (SITES, dict(freed(1000000), cross_thread=250001), dict(freed(1000004), cross_thread=250001), dict(freed(900000), cross_thread=250000),
                      dict(freed(9999), cross_thread=9999, header={"last_ms": 20})),
     "cross-node": (SITES, dict(freed(10000), cross_node=1001), dict(freed(10000), cross_node=1000), dict(freed(9999), cross_node=9999)),
@@ -148,6 +159,21 @@ for key, (mode, above, *others) in CASES.items():
     assert shown[key]["value"] > shown[key]["threshold"] and shown[key]["evidence"] and shown[key]["remedy"], shown[key]
     for fields in others:
         assert key not in fired(mode, **fields), "%s comes with %s" % (key, fields)
+# At a dump the spans are those of a program at work, whatever was live before.
+assert "fragmentation" in fired(SITES, **freed(), spans=(48 * MIB + 1, 32 * MIB), point={"requested_max": 2 * MIB}, copy=3)
+# An estimate as wide as itself comes last: three blocks drawn from a million, and of the time in
+# the allocator the entry point with one slow call.
+few = dict(freed(1000000), peak_bytes=40 * MIB, temporary=600000, point={"physical": 120 * MIB}, header={"last_ms": 50})
+assert list(fired("sample", **few, raw_allocs=1000)) == ["temporaries", "resident"], fired("sample", **few, raw_allocs=1000)
+shown = fired("sample", **few, raw_allocs=3)
+assert list(shown) == ["few-samples", "resident", "temporaries"], list(shown)
+out = subprocess.run([dump, work + "/made.nprof"], capture_output=True, text=True).stdout
+assert re.search(r"\n  temporaries .* \(of few samples: \+- 1[0-9][0-9] %\)\n", out), out
+tick = 100000
+fired(SITES, **freed(), calls=[(1000, 100, 100 * tick, 1.0e4 * tick**2), (1000, 100, 10 * tick, 1.1 * tick**2)])
+out = subprocess.run([dump, "threads", work + "/made.nprof"], capture_output=True, text=True).stdout
+order = [(line.split()[2], line.split("+-")[-1].split()[0]) for line in out.splitlines() if re.search(r"  (malloc|calloc) .*\+-", line)]
+assert [name for name, _ in order] == ["calloc", "malloc"] and int(order[0][1]) < 100 <= int(order[1][1]), out
 # A malloc in the program itself comes before whatever is preloaded.
 program = open(work + "/sites.nprof", "rb").read()[336:336 + 512].split(b"\0")[0]
 assert program.endswith(b"/views"), program
@@ -172,6 +198,28 @@ assert list(shown) == ["rounding", "not-freed"] and shown["not-freed"]["worth"] 
 assert abs(shown["rounding"]["saves_bytes"] - 2 * MIB) < 2, shown["rounding"]
 # What is about the profile comes before all.
 assert list(fired(SITES, **dict(freed(), free_bytes=MIB, alloc_usable=6 * MIB, header={"lost_events": 1})))[0] == "lost-events"
+# What has lost events is what is to be mended.
+for full, word in (0, "signal handlers"), (1, "another disk"), (2, "vm.max_map_count"):
+    shown = fired(SITES, **freed(), header={"lost_events": 1, "disk_full": full})["lost-events"]
+    assert word in shown["remedy"], shown
+# Of processes at one time, calls are of all, and so is the time.
+paths = []
+for pid in range(101, 111):
+    alone = fired(SITES, **dict(freed(2000000), temporary=2000000, header={"pid": pid}))
+    paths.append("%s/made.%d.nprof" % (work, pid))
+    os.rename(work + "/made.nprof", paths[-1])
+for name, files in ("merged", paths[1:]), ("all", ["merged", paths[0]]):
+    files = [file if "/" in file else "%s/%s.nprof" % (work, file) for file in files]
+    subprocess.run([dump, "merge", *files, "-o", "%s/%s.nprof" % (work, name)], check=True, stderr=subprocess.DEVNULL)
+    rows = json.loads(subprocess.run([dump, "warnings", "%s/%s.nprof" % (work, name), "--json"], capture_output=True, text=True, check=True).stdout)["rows"]
+    shown = {row["warning"]: row for row in rows}
+    count = 9 if name == "merged" else 10
+    for key in "allocation-rate", "temporaries":
+        assert abs(shown[key]["worth"] - alone[key]["worth"]) < 1e-6, (key, shown[key], alone[key])
+        assert abs(shown[key]["saves_ms"] - count * alone[key]["saves_ms"]) < 1e-3, (key, shown[key], alone[key])
+    run = json.loads(subprocess.run([dump, "%s/%s.nprof" % (work, name), "--json"], capture_output=True, text=True, check=True).stdout)
+    assert (run["processes"], run["together_ms"], run["duration_ms"]) == (count, 1000 * count, 1000), run
+    assert "%d processes): " % count in subprocess.run([dump, "brief", "%s/%s.nprof" % (work, name)], capture_output=True, text=True, check=True).stdout
 # As text: evidence, and below it place, saving, reason and remedy; the options of tables choose and order.
 shown = fired(SITES, **both)
 def text(*options):

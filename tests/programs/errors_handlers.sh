@@ -62,7 +62,8 @@ public class Faults {
         Field field = Unsafe.class.getDeclaredField("theUnsafe");
         field.setAccessible(true);
         Unsafe unsafe = (Unsafe) field.get(null);
-        for (int i = 0; i < 3000000; i++) { // one of these is guarded
+        // One of these is guarded: so many a second are, of all the process's blocks.
+        for (long end = System.nanoTime() + 180000000000L; System.nanoTime() < end;) {
             long at = unsafe.allocateMemory(3000);
             unsafe.freeMemory(at);
             unsafe.getByte(at + 16);

@@ -100,10 +100,14 @@ def read_callgrind(path):
     return sums
 
 
-def read_page(path):
+def read_page_data(path):
     page = open(path, encoding="utf-8").read()
     data = re.search(r'<script type="application/octet-stream" id="data">([^<]*)</script>', page).group(1)
-    d = json.loads(zlib.decompress(base64.b64decode(data)))
+    return json.loads(zlib.decompress(base64.b64decode(data)))
+
+
+def read_page(path):
+    d = read_page_data(path)
     sums = {}
     for row, frame in enumerate(d["sites"]["by"]):
         name = d["strings"][d["functions"]["name"][d["frames"]["function"][frame]]]

@@ -47,11 +47,12 @@ static void link_in(void *block) {
 
 static void over_time(double ms, double rate, int leaks) {
     void *ring[64] = {0}, *held[50] = {0};
+    const char *until = getenv("UNTIL"); /* not before this file is there */
     double start = now_ms(), leaked = 0, cached = 0;
     const double cache = 2e6;
     for (unsigned i = 0;; i++) {
         double t = now_ms() - start;
-        if (t >= ms) break;
+        if (t >= ms && (until == NULL || access(until, F_OK) == 0)) break;
         unsigned k = i * 2654435761u >> 26;
         free(ring[k]);
         ring[k] = churn(2000 + i * 7919u % 4000);

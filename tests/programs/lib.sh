@@ -19,7 +19,7 @@ unset LD_PRELOAD LD_LIBRARY_PATH LD_DEBUG LD_DEBUG_OUTPUT PYTHONPATH PYTHONHOME 
 export TEST_SCALE=${TEST_SCALE:-usual}
 unset "${!NUMALLOC_PROFILE@}" NUMALLOC_STATS NUMALLOC_POLICY
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-test_name=$(basename "$0" .sh)
+test_name=${TEST_NAME:-$(basename "$0" .sh)}
 test_source=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 fail() {
@@ -76,7 +76,7 @@ scenario_run() {
     mkdir -p "$to"
     rm -rf "$work/run"
     mkdir "$work/run"
-    (cd "$work/run" && exec timeout -k 5 "${LIMIT_S:-120}" env "$@" /bin/bash -c "set -euo pipefail
+    (cd "$work/run" && exec timeout -k 5 "${LIMIT_S:-600}" env "$@" /bin/bash -c "set -euo pipefail
 $(declare -f "$function")
 $function") >"$to/out" 2>"$to/err" </dev/null || rc=$?
     echo "$rc" >"$to/rc"
@@ -143,6 +143,15 @@ proved() {
     done
     say "$name: malloc came from the library in: $*"
     rm -rf "$work/$name.ld"
+}
+
+# await CONDITION: until the shell's words are true; for the event, so the limit is one that only a hang meets.
+await() {
+    local await_end=$((SECONDS + 150))
+    until eval "$1"; do
+        [ $SECONDS -lt $await_end ] || fail "in 150 s it has not come to: $1"
+        sleep 0.05
+    done
 }
 
 # mapped PID: the library is in the address space of a running process.

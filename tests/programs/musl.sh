@@ -14,10 +14,18 @@ cmake --build "$directory/build" -j2 >"$directory/log" 2>&1 ||
     fail "it does not compile: $(grep -A 3 -m 5 -E 'error|FAILED' "$directory/log")"
 built=$directory/build
 
+# The libraries have the names of those for glibc: installed as docs/musl.md says, they lie elsewhere.
+DESTDIR=$directory/root cmake --install "$built" >"$directory/log" 2>&1 || fail "it cannot be installed: $(tail -n 5 "$directory/log")"
+for library in libnumalloc.so libnumalloc.so.0 libnumalloc.a; do
+    [[ -e $(echo "$directory"/root/usr/local/lib/*-linux-musl/$library) ]] || fail "no $library in lib/*-linux-musl"
+done
+[[ -z $(find "$directory/root" -name 'libnumalloc*' -not -path '*-linux-musl/*') ]] ||
+    fail "a library is where one for glibc is: $(find "$directory/root" -name 'libnumalloc*')"
+
 compile() { # NAME [OPTION...]
     local name=$1
     shift
-    musl-gcc -std=gnu17 -O1 -D_GNU_SOURCE -fno-builtin -pthread -idirafter "$built/musl-include" \
+    musl-gcc -std=gnu17 -O1 -Werror=implicit-function-declaration -D_GNU_SOURCE -fno-builtin -pthread -idirafter "$built/musl-include" \
         -I "$source" -I "$source/include" -I "$source/tests" "$source/tests/conform/$name.c" \
         -o "$directory/$name" "$@" 2>"$directory/log" ||
         fail "$name does not compile: $(head -n 5 "$directory/log")"

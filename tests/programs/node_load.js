@@ -1,4 +1,4 @@
-// node_load.js - what node.sh runs: native memory in every way a server uses it. All output depends on
+// node_load.js - what real_programs.sh has node run: native memory in every way a server uses it. All output depends on
 // the work alone, never on time or on the order in which threads finish.
 'use strict';
 const { Worker, isMainThread, parentPort, workerData } = require('worker_threads');

@@ -49,10 +49,27 @@ say "a program's own malloc is named, by the line and in the file"
 
 for mode in sample trace; do
     run "$work/libother.so:$lib" /bin/true NUMALLOC_PROFILE=$mode "NUMALLOC_PROFILE_FILE=$work/$mode.nprof"
-    names "$mode" "$work/libother.so" "put libnumalloc.so before it"
+    names "$mode" "$work/libother.so" "put libnumalloc.so.0 before it"
     "$dump" warnings "$work/$mode.nprof" | has -F "malloc was that of $work/libother.so," ||
         fail "$mode: numalloc-dump does not warn"
 done
+# A program that numalloc is linked into, preloaded as well: one of the two does what is asked for.
+cc -std=gnu17 -x c - -x none "$(dirname "$lib")/libnumalloc.a" -pthread -o "$work/linked" <<'PROGRAM'
+#include <stdlib.h>
+int main(void) {
+    void *volatile block = malloc(1000);
+    free(block);
+    return 0;
+}
+PROGRAM
+run "$lib" "$work/linked" NUMALLOC_STATS=1 "${profiled[@]}"
+[ "$(grep -c '^numalloc statistics' "$work/err")" -eq 1 ] || fail "linked and preloaded: $(cat "$work/err")"
+! grep -F 'numalloc: ' "$work/err" || fail "linked and preloaded: it complains"
+[ "$(find "$work" -name 'linked.*.nprof*' | wc -l)" -eq 1 ] || fail "linked and preloaded: not one profile"
+run "$lib" "$work/linked" "${profiled[@]}"
+silent "linked and preloaded"
+say "a program that numalloc is linked into is its own"
+
 run "$work/libother.so:$lib" /bin/true NUMALLOC_STATS=1
 head -n 1 "$work/err" >"$work/first" && mv "$work/first" "$work/err"
 names "an option" "$work/libother.so" "options do nothing"

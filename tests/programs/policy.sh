@@ -120,10 +120,7 @@ rm -f "$work/killed.nprof"
 env NUMALLOC_POLICY="$work/killed.policy" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/killed.nprof" LD_PRELOAD="$lib" \
     "$load" 2000000000 heedless 2>/dev/null &
 killed=$!
-for _ in $(seq 50); do
-    sleep 0.2
-    ! "$dump" rules --json "$work/killed.nprof" 2>/dev/null | has '"blocks":[0-9]\{5,\}' || break
-done
+await '"$dump" rules --json "$work/killed.nprof" 2>/dev/null | has "\"blocks\":[0-9]\{5,\}"'
 kill -9 $killed
 wait $killed 2>/dev/null || true
 read_rules "$work/killed.nprof" '

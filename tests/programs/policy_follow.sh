@@ -8,18 +8,17 @@ set -euo pipefail
 dump=$2 program=$3
 policy=$work/app.policy
 
-begin() {
+# wait_for PID TEST...: until the test holds, or the process has ended.
+wait_for() { while ! test "${@:2}" && kill -0 "$1" 2>/dev/null; do sleep 0.1; done; }
+begin() { # [VARIABLE=VALUE...]
     rm -f "$work/app.nprof"
-    env NUMALLOC_POLICY="$policy" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/app.nprof" \
+    env "$@" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/app.nprof" \
         NUMALLOC_STATS=1 LD_PRELOAD="$lib" "$program" >"$work/out" 2>"$work/errors" &
     pid=$!
-    for _ in $(seq 100); do
-        [ ! -e "$work/app.nprof" ] || break
-        sleep 0.1
-    done
+    wait_for "$pid" -e "$work/app.nprof"
 }
 
-begin
+begin NUMALLOC_POLICY="$policy"
 "$dump" policy --follow "$pid" --only reserve --interval 0.3 -o "$policy" >"$work/said" 2>"$work/follow.errors" ||
     fail "following: status $?: $(cat "$work/follow.errors")"
 wait "$pid" || fail "it was not mended: $(cat "$work/said" "$work/errors")"
@@ -34,21 +33,16 @@ say "$(cat "$work/out")"
 # A second run under it: nothing more to say of the site, and the rule stays. A file that grows, too.
 printf 'site other_function : life=long # by hand\n' >>"$policy"
 cp "$policy" "$work/before"
-begin
+begin NUMALLOC_POLICY="$policy"
 wait "$pid" || fail "under its policy: $(cat "$work/errors")"
 "$dump" policy --follow "$work/app.nprof" -o "$policy" >"$work/said" || fail "following what has ended"
 cmp "$policy" "$work/before" || fail "it was written again though nothing is new: $(cat "$work/said")"
 
 # Interrupted: not a failure, and nothing is left.
-NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/app.nprof" LD_PRELOAD="$lib" "$program" >/dev/null 2>&1 &
-pid=$!
-sleep 1
+begin
 "$dump" policy --follow "$pid" --interval 0.2 >"$work/printed" 2>"$work/said" &
 follower=$!
-for _ in $(seq 100); do
-    [ ! -s "$work/said" ] || break
-    sleep 0.1
-done
+wait_for "$follower" -s "$work/said"
 kill -INT "$follower" 2>/dev/null || true
 kill "$pid"
 wait "$pid" 2>/dev/null || true

@@ -14,7 +14,7 @@ program=$2 plugin=$3 static=$4
     nm "$program" | awk '$3 ~ /^by_/ { print "site " $3 " : place=local, control=off" }'
 } >"$work/forms.policy"
 run() {
-    timeout 60 env LD_PRELOAD="$lib" NUMALLOC_POLICY="$work/forms.policy" NUMALLOC_STATS=1 "$@" 2>"$work/errors" ||
+    timeout 300 env LD_PRELOAD="$lib" NUMALLOC_POLICY="$work/forms.policy" NUMALLOC_STATS=1 "$@" 2>"$work/errors" ||
         fail "${*: -3}: $(grep -v '^ ' "$work/errors" | head -n 3)"
     ! grep '^numalloc: ' "$work/errors" || fail "${*: -3}: it complains"
 }
@@ -32,7 +32,7 @@ for _ in 1 2 3; do run "$program" fork "$work/plugins/libplugin1.so" "$work/plug
 # A file that is none.
 one_line() { # FILE WHAT
     local status=0
-    timeout 10 env LD_PRELOAD="$lib" NUMALLOC_POLICY="$1" /bin/true 2>"$work/errors" || status=$?
+    timeout 300 env LD_PRELOAD="$lib" NUMALLOC_POLICY="$1" /bin/true 2>"$work/errors" || status=$?
     [ $status = 0 ] || fail "$1: status $status"
     [ "$(grep -c . "$work/errors")" = 1 ] || fail "$1: not one line: $(cat "$work/errors")"
     grep -qF "numalloc: NUMALLOC_POLICY=$1 $2: no policy" "$work/errors" || fail "$1: $(cat "$work/errors")"

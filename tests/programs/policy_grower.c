@@ -1,5 +1,5 @@
 /* policy_grower.c - a server whose blocks grow by realloc, again and again, until they have room
- * from the beginning: then it says so and ends. Status 1: they had none in 60 seconds. */
+ * from the beginning: then it says so and ends. Status 1: they had none in 500 seconds. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,10 @@
 
 #define SITE __attribute__((noinline, noclone, noipa)) static void *
 
-enum { FIRST = 100, LAST = 6400, BLOCKS = 300, MOST_MS = 60000 };
+enum { FIRST = 100, LAST = 6400, BLOCKS = 300, MOST_MS = 500000 };
+
+/* Not known to the compiler, which would make a call for each size: the site is a stack. */
+static volatile size_t last = LAST;
 
 static void *keep(void *block) {
     __asm__ volatile("" : "+r"(block) : : "memory");
@@ -30,8 +33,8 @@ int main(void) {
     while (now_ms() - began < MOST_MS) {
         size_t room = 0;
         for (int i = 0; i < BLOCKS; i++) {
-            char *buffer = NULL; /* one call for all: the site is a stack */
-            for (size_t size = FIRST; size <= LAST; size *= 2) {
+            char *buffer = NULL;
+            for (size_t size = FIRST; size <= last; size *= 2) {
                 buffer = more_room(keep(buffer), size);
                 memset(buffer, 1, size);
                 if (size == FIRST) room = malloc_usable_size(buffer);

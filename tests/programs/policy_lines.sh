@@ -19,7 +19,7 @@ watched() { # FILE SECONDS VARIABLE=VALUE...
     env "$@" NUMALLOC_PROFILE=sites,access=watch NUMALLOC_ACCESS_COST=20 NUMALLOC_ACCESS_PERIOD=5000 \
         "NUMALLOC_PROFILE_FILE=$file" LD_PRELOAD="$lib" "$counters" 16 "$seconds" >out 2>errors || fail "$(cat errors)"
 }
-for seconds in 3 8 20; do
+for seconds in 3 8 20 60; do
     watched before.nprof "$seconds" A=1
     has -E '^[1-9][0-9]* shared$' out || fail "no line is shared without a policy: $(cat out)"
     "$dump" policy before.nprof --only lines -o counters.policy || fail "no policy: status $?"
@@ -35,7 +35,7 @@ has '^0 shared$' out || fail "lines are shared under the policy: $(cat out)"
 has 'counters.policy: 1 rules; 16 blocks' errors || fail "the rule meant no counters: $(grep '^policy' errors)"
 
 # Did it help? It takes as many looks again.
-for again in "$seconds" $((seconds + 8)) $((seconds + 20)); do
+for again in "$seconds" $((seconds + 8)) $((seconds + 20)) $((seconds + 60)); do
     watched after.nprof "$again" "NUMALLOC_POLICY=$work/counters.policy"
     rc=0
     "$dump" policy --compare before.nprof after.nprof >compared || rc=$?

@@ -92,7 +92,7 @@ static bool in_heap(const void *block) {
 }
 
 /* While a fork is under way a thread may get an ordinary block instead
- * (alloc/malloc/heap_blocks.h), and in a child of one that could not wait for all threads everybody
+ * (alloc/heaps/heap_blocks.h), and in a child of one that could not wait for all threads everybody
  * does. */
 static atomic_uint forks; /* odd: under way */
 

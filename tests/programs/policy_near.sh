@@ -91,7 +91,7 @@ wrong() { # REASON ARGUMENT...: one line, status 2, nothing written
     has -F -- "$reason" errors || fail "policy $*: $(cat errors)"
     [ ! -s out ] || fail "policy $*: it writes all the same"
 }
-for size in '' 0 0% -5 -5M much 5X 5MM 5Mi '5 ' '5 M' 101% 5%% 0x10 nan inf 1e300; do
+for size in '' 0 0% -5 -5M much 5X 5MM 5Mx '5 ' '5 M' 101% 5%% 0x10 nan inf 1e300; do
     wrong "--near takes a size such as 500M or 2G, or a share of the peak such as 30%, not: $size" --near "$size" tiers.nprof
 done
 wrong '--near makes rules of kind place, not of: life' --near 15M --only life tiers.nprof

@@ -42,7 +42,7 @@ find_policy() { # PROGRAM PERIOD...: its policy is in $1.policy
 }
 
 for program in tree map; do
-    find_policy "$program" 2000 1000 500
+    find_policy "$program" 2000 1000 500 500 500
     has '^group hot : pages=huge, control=off$' "$program.policy" ||
         fail "$program: no group: $("$dump" policy "$program.nprof" --only group --explain)"
     [ "$(grep -c '^site .* : group=hot$' "$program.policy")" = 1 ] || fail "$program: $(cat "$program.policy")"

@@ -4,7 +4,9 @@
  *
  * Each wave of requests has sessions among its blocks, of the same sizes. What the requests leave
  * is full of holes but for the sessions' blocks, unless those lie apart. One buffer grows by
- * realloc in small steps. */
+ * realloc in small steps. With SERVER_API in the environment sessions are of numalloc_alloc_local,
+ * where there is that. */
+#include <dlfcn.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,9 +35,12 @@ typedef struct session {
 } session_t;
 
 static session_t *sessions;
+static void *(*alloc_local)(size_t); /* NULL: malloc */
 
 NEVER void open_session(void) {
-    session_t *s = xmalloc(size_of_next());
+    size_t size = size_of_next();
+    session_t *s = alloc_local != NULL ? alloc_local(size) : xmalloc(size);
+    if (s == NULL) abort();
     s->next = sessions;
     sessions = s;
 }
@@ -72,6 +77,8 @@ static long resident_kib(void) {
 int main(int argc, char **argv) {
     size_t count = argc > 1 ? (size_t)atol(argv[1]) : 300000, sum = 0;
     size_t each = argc > 2 ? (size_t)atol(argv[2]) : 40;
+    if (getenv("SERVER_API") != NULL)
+        *(void **)&alloc_local = dlsym(RTLD_DEFAULT, "numalloc_alloc_local");
     void **requests = malloc(count * sizeof *requests);
     if (requests == NULL) return 1;
     for (int wave = 0; wave < WAVES; wave++) {

@@ -54,6 +54,13 @@ has '^policy sites.policy: 1 rules; 11250 blocks, ' errors || fail "no match: $(
     fail "$resident KiB are resident under the policy, $plain without: not half"
 say "quiet: $plain KiB, under the policy $resident KiB"
 
+# Sessions of numalloc_alloc_local, which no rule reaches: none is offered, and it is said why.
+serve SERVER_API=1 NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=api.nprof
+"$dump" policy api.nprof >api.policy || fail "no rules is no failure"
+! grep '^site' api.policy || fail "a rule that changes nothing"
+has '^# Of 1 site the place is named by a call of numalloc.h, which no rule reaches.$' api.policy || fail "$(cat api.policy)"
+! grep 'nothing is to be gained' api.policy || fail "$(cat api.policy)"
+
 # Did it help? Measured where the spans were looked at; beside a rule for nothing.
 alias=$(sed -n 's/^site \(m[0-9]*+0x[0-9a-f]*\) <.*/\1/p' sites.policy)
 cp sites.policy two.policy
@@ -109,7 +116,8 @@ site() { # NAME ACTION: one site
     has -E ' of [0-9] rules? can be obeyed$' checked || fail "$1: not read again: $(cat checked)"
 }
 site handed 'place=consumer 1'
-site parted place=first-touch
+site touched place=first-touch
+site parted ''
 site server0 place=interleave
 site counters $'lines=own\nlines=own'
 site words ''
@@ -120,7 +128,23 @@ for name in words crowded rows; do
     "$dump" policy "made/$name.nprof" --explain | has '^#   made.*; .*\(pin\|separate\|another node\)' ||
         fail "$name: nothing is explained: $("$dump" policy "made/$name.nprof" --explain)"
 done
-"$dump" policy made/handed.nprof made/parted.nprof made/counters.nprof -o all.policy
+# While a verdict asks for a change, it is not said that nothing is to be gained, but why there is no rule.
+why() { # NAME REASON OPTION...
+    local name=$1 reason=$2
+    shift 2
+    "$dump" policy "made/$name.nprof" "$@" >why
+    has "^#   made.*; $reason\$" why || fail "$name, $*: $(cat why)"
+    ! grep -E '^site|nothing is to be gained' why || fail "$name, $*: $(cat why)"
+}
+why counters 'its confidence is 98 %: run longer, or --min-confidence 98' --min-confidence 99
+why handed 'a rule would gain 40.00 %; --min-gain is 99 %' --min-gain 99
+why handed 'rules of kind place are not asked for' --only lines
+why parted 'it lies where it is first written already: let each thread write its own part first'
+why local 'a rule would gain 0.50 %; --min-gain is 1 %'
+why words 'parts of one block share a line: separate them in the source'
+"$dump" policy made/handed.nprof --explain >why
+! grep '^# What no rule mends' why || fail "it has a rule: $(cat why)"
+"$dump" policy made/handed.nprof made/touched.nprof made/counters.nprof -o all.policy
 "$dump" policy --check all.policy made/handed.nprof >checked || true
 has -E '^[0-9] of [0-9] rules? can be obeyed' checked || fail "several: $(cat checked)"
 
@@ -226,6 +250,7 @@ wrong
 wrong nothing.nprof
 wrong sites.nprof --only size
 wrong sites.nprof --min-gain much
+wrong sites.nprof --min-confidence much
 wrong sites.nprof --sort peak
 wrong --check
 wrong --check nothing.policy

@@ -23,6 +23,8 @@ tune() { # WANTED_STATUS ARGUMENT...: out, errors
 tune "0 1" --tune=6 -o found.policy "$server" 60000
 [ "$(wc -l <out)" = 1 ] || fail "the output of more than one run: $(cat out)"
 has '^1 rule, 6 rounds:$' errors || fail "no rule was found: $(cat errors)"
+# Whatever the figures are here: what the sessions kept in vain is less.
+has '^does what it is for: line [0-9]*: site .*life=long' errors || fail "--tune does not prove the rule: $(cat errors)"
 for line in '^  time .* times (' '^  peak .* times (' '^  mean .* times ('; do
     has "$line" errors || fail "--tune does not say '$line': $(cat errors)"
 done

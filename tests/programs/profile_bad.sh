@@ -102,7 +102,7 @@ refused() {
     for view in "" --json; do
         rc=0
         # shellcheck disable=SC2086
-        timeout 20 "$dump" $view "$file" >"$work/out" 2>"$work/err" || rc=$?
+        timeout 300 "$dump" $view "$file" >"$work/out" 2>"$work/err" || rc=$?
         [ "$rc" = 2 ] || fail "numalloc-dump $view on $name ends with status $rc, not 2: $(head -n 3 "$work/err")"
         [ "$(wc -l <"$work/err")" = 1 ] || fail "numalloc-dump $view on $name: $(wc -l <"$work/err") lines on stderr, not 1: $(head -n 3 "$work/err")"
         grep -qF -- "$(basename "$file")" "$work/err" || fail "numalloc-dump $view on $name does not name the file: $(cat "$work/err")"
@@ -132,7 +132,7 @@ check "$work/good.nprof" alloc_small:allocations=1000
 readable() {
     status=0
     sites=0
-    timeout 20 "$dump" --json --stacks --top 0 "$1" >"$work/out" 2>"$work/err" || status=$?
+    timeout 300 "$dump" --json --stacks --top 0 "$1" >"$work/out" 2>"$work/err" || status=$?
     case $status in
     0 | 1)
         sites=$(/usr/bin/python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["sites"]))' "$work/out") ||

@@ -50,9 +50,9 @@ int main(int argc, char **argv) {
         } else if (strcmp(word, "work") == 0) {
             work(1000);
         } else if (strcmp(word, "dump") == 0) {
-            good = numalloc_profile_dump() == 0;
+            good = numalloc_record_dump() == 0;
         } else if (strncmp(word, "start=", 6) == 0) {
-            good = numalloc_profile_start("sites", word[6] != 0 ? word + 6 : NULL) == 0;
+            good = numalloc_record_start(NUMALLOC_MODE_SITES, word[6] != 0 ? word + 6 : NULL) == 0;
         } else if (strcmp(word, "usr1") == 0) {
             raise(SIGUSR1);
             work(10000);

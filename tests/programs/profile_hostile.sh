@@ -15,7 +15,7 @@ hostile() {
     local expected=$1 rc=0
     shift
     rm -f "$file"
-    { timeout -k 5 60 env NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$file" NUMALLOC_SAMPLE_INTERVAL=8K \
+    { timeout -k 5 300 env NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$file" NUMALLOC_SAMPLE_INTERVAL=8K \
         NUMALLOC_TRACE_BUFFER=64K LD_PRELOAD="$lib" "$work/hostile" "$@" 2>"$work/err" || rc=$?; } 2>/dev/null
     [ "$rc" = "$expected" ] || fail "$mode: hostile_load $* ends with status $rc, not $expected: $(head -n 3 "$work/err")"
 }

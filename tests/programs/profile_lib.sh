@@ -39,7 +39,7 @@ the_one() {
 # ask FILE: the JSON goes to $work/check.json; sets `status` (0 whole, 1 partial, else the test fails).
 ask() {
     status=0
-    timeout 30 "$dump" --json --stacks --top 0 "$1" >"$work/check.json" 2>"$work/check.err" || status=$?
+    timeout 300 "$dump" --json --stacks --top 0 "$1" >"$work/check.json" 2>"$work/check.err" || status=$?
     [ "$status" -le 1 ] ||
         fail "numalloc-dump --json ${1##*/} ends with status $status: $(head -n 3 "$work/check.err")"
 }

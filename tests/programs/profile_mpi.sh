@@ -12,7 +12,7 @@ ranks=4
 job() { # OUTPUT [-x NAME=VALUE...] PROGRAM [ARGUMENT...]
     local output=$1
     shift
-    (cd "$work" && timeout 100 mpirun --allow-run-as-root --oversubscribe --mca btl self,vader -np "$ranks" "$@" \
+    (cd "$work" && timeout 300 mpirun --allow-run-as-root --oversubscribe --mca btl self,vader -np "$ranks" "$@" \
         >"$output" 2>"$output.err") || fail "mpirun $* ends with status $?: $(head -n 3 "$output.err")"
 }
 profiled() { # NAME PROGRAM [ARGUMENT...]

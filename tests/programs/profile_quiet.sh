@@ -21,8 +21,14 @@ for mode in sites sample trace; do
 done
 say "a script and its programs say the same with and without a profile of accesses"
 
-file=$(echo "$work"/sites/numalloc.bash.*.nprof | cut -d' ' -f1)
-"$dump" "$file" >"$work/summary"
+# A source is chosen by a second thread, when it has a turn.
+for nap in 0.1 1 10 60; do
+    rm -rf "$work/nap.nprof"
+    LD_PRELOAD=$lib NUMALLOC_PROFILE=sites,access=auto NUMALLOC_PROFILE_FILE="$work/nap.nprof" sleep $nap
+    file=$work/nap.nprof
+    "$dump" "$file" >"$work/summary"
+    ! grep -q '^sampled by ' "$work/summary" || break
+done
 chosen=$(grep '^sampled by ' "$work/summary") || fail "no 'sampled by' in the summary: $(head -n 20 "$work/summary")"
 "$dump" run "$file" | sed -n '/^Sources of accesses/,/^$/p' >"$work/sources"
 used=$(awk '!/not used/ && /samples/ { print $1 }' "$work/sources")
@@ -38,8 +44,13 @@ say "$chosen"
 
 # The one source that may be used is not to be had: one line.
 if [ -e /dev/numalloc_ibs ]; then exit 0; fi
+rm -f "$work/err" # of the last one
+mkfifo "$work/in"
 LD_PRELOAD=$lib NUMALLOC_PROFILE=sites,access NUMALLOC_TEST_ACCESS=kmod-sim NUMALLOC_PROFILE_FILE="$work/none.nprof" \
-    sleep 0.5 >"$work/out" 2>"$work/err" || true
+    cat "$work/in" >"$work/out" 2>"$work/err" &
+await 'grep -qs "numalloc: no accesses" "$work/err"' # by its second thread
+: >"$work/in"
+wait $! || true
 [ "$(grep -c 'numalloc: no accesses; kmod-sim: ' "$work/err")" = 1 ] || fail "not one line: $(cat "$work/err")"
 "$dump" "$work/none.nprof" >"$work/summary"
 grep -q '^sampled by   nothing; kmod-sim: ' "$work/summary" || fail "the summary does not say why: $(cat "$work/summary")"

@@ -11,7 +11,7 @@ need cc gcc g++ g++
 grep -q NUMALLOC_STACKS_COUNT "$lib" || fail "$lib does not check stacks"
 
 for frame in 64 96; do
-    cc -O2 -fPIC -shared -fomit-frame-pointer -DFRAME=$frame "$test_source/../unit/unwind_plugin.c" \
+    cc -O2 -fPIC -shared -fomit-frame-pointer -DFRAME=$frame "$test_source/../support/unwind_plugin.c" \
         -o "$work/plugin$frame.so" || fail "the compiler does not build the plugin"
 done
 for kind in omit no-omit; do
@@ -31,7 +31,7 @@ checked() {
     local name=$1 rc=0
     shift
     env NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/" NUMALLOC_STACKS_COUNT=1 NUMALLOC_STACKS_EVERY=$every LD_PRELOAD="$lib" \
-        timeout 100 "$@" >"$work/out" 2>"$work/err" || rc=$?
+        timeout 300 "$@" >"$work/out" 2>"$work/err" || rc=$?
     [ "$rc" = 0 ] || fail "$name ends with status $rc: $(head -n 40 "$work/err")"
     total=$(sed -n 's/^stacks: //p' "$work/err" | tail -n 1)
     [ "${total:-0}" -gt 100 ] || fail "$name had only '${total:-}' stacks checked"

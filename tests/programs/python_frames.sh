@@ -81,6 +81,36 @@ for python in "${pythons[@]}"; do
         "$dump" source "$work/u.nprof" --csv --top 0 | has 'script_stack.py,9$' ||
             fail "$version: script_stack.py: a line is missing"
     done
+    # Code that is made for ever is one after the first 4,096, whose blocks are all counted; what has a
+    # file is as always. From malloc's blocks and from the interpreter's own.
+    for name in malloc pymalloc; do
+        for count in 4500 9000; do
+            rm -f "$work/o.nprof"*
+            objects=$name profiled sites "$work/o.nprof" "$python" "$here/script_made.py" $count ||
+                fail "$version: script_made.py fails"
+            "$dump" check "$work/o.nprof" >/dev/null || fail "$version: script_made.py: the profile is damaged"
+            "$dump" "$work/o.nprof" | has '<other code> stands for code that is made again and again' ||
+                fail "$version: script_made.py: the summary does not tell of other code"
+            "$dump" run --json "$work/o.nprof" >"$work/run.$count"
+            "$dump" functions --json --top 0 "$work/o.nprof" >"$work/functions.json"
+            /usr/bin/python3 - "$work/functions.json" $count <<'P' || fail "$version, $name: script_made.py: not as it was"
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+made = [r for r in rows if r["function"].startswith("made_")]
+other = [r for r in rows if r["function"] == "<other code>"]
+assert len(made) < 4096 and len(other) == 1 and other[0]["file"] is None, (len(made), other)
+assert sum(r["total_bytes"] >= 5000 for r in made) == len(made)
+assert len(made) + sum(r["total_bytes"] for r in other) // 5000 >= int(sys.argv[2]), (len(made), other)
+kept = [r for r in rows if r["function"] == "kept"]
+assert kept and sum(r["inclusive_total_bytes"] for r in kept) >= 700000, kept
+P
+        done
+        /usr/bin/python3 - "$work/run.4500" "$work/run.9000" <<'P' || fail "$version, $name: code without end takes memory without end"
+import json, sys
+few, many = (json.load(open(name))["own_bytes"] for name in sys.argv[1:])
+assert many - few < 512 << 10, (few, many)
+P
+    done
     for export in folded pprof speedscope json html; do
         "$dump" $export "$work/s.nprof" -o "$work/out.$export" || fail "$version: export $export fails"
     done

@@ -21,16 +21,3 @@ version_of() {
 print("%d.%d" % sys.version_info[:2], getattr(sys, "_is_gil_enabled", lambda: True)())') || return 1
     [ "$gil" = True ] && is_known "$version" && echo "$version"
 }
-
-# as_interpreter PYTHON VERSION MODE SCRIPT POINTS SEED [without-faulthandler]: the script's profile has
-# the same bytes at the same stacks as the interpreter says of itself.
-as_interpreter() {
-    local python=$1 what="$2, $3" mode=$3 script=$4 points=$5 seed=$6
-    shift 6
-    rm -rf "$work/p.nprof"* "$work/points"*
-    NUMALLOC_PYTHON=1 NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/p.nprof" PYTHONMALLOC=malloc LD_PRELOAD="$lib" \
-        "$python" "$test_source/python/$script" "$work/points" "$points" "$seed" || fail "$what: the script fails"
-    /usr/bin/python3 "$test_source/python/against_interpreter.py" "$dump" "$work/p.nprof" "$work/points" "$points" \
-        "$@" >"$work/said" || fail "$what, seed $seed: not the interpreter's: $(head -n 60 "$work/said")"
-    say "$what: $(tail -n 1 "$work/said")"
-}

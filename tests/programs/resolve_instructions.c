@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/api/api.h"
-#include "alloc/track/lookup.h"
+#include "alloc/core/malloc/api.h"
+#include "alloc/record/lookup.h"
 #include "numalloc/numalloc.h"
 #include "pagemap/pagemap.h"
 #include "profiler/record/access/access_priv.h"
@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
                         "       resolve_instructions edges\n");
         return 2;
     }
-    if (numalloc_profile_start("sites", NULL) != 0) {
+    if (numalloc_record_start(NUMALLOC_MODE_SITES, NULL) != 0) {
         perror("resolve_instructions: no profile");
         return 1;
     }

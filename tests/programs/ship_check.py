@@ -45,8 +45,8 @@ p = read_protobuf(request + ".txt")
 strings = p["string_table"]
 types = [strings[first(t, "type")] for t in p["sample_type"]]
 assert config is None or set(config) == set(types), (config, types)
-functions = {first(f, "id"): strings[first(f, "name")] for f in p["function"]}
-locations = {first(l, "id"): l for l in p["location"]}
+functions = {first(f, "id"): strings[first(f, "name")] for f in p.get("function", [])}
+locations = {first(l, "id"): l for l in p.get("location", [])}
 sums, samples = {t: {} for t in types}, {}
 for sample in p.get("sample", []):
     stack = [functions[first(line, "function_id")] for id in sample["location_id"] for line in locations[id]["line"]]

@@ -1,7 +1,7 @@
 /* spans_load.c - a program whose spans are known at the end, for dump_blocks.sh: 64 blocks of 64
  * bytes that keep some thirty pages of blocks alive, and a large block of which half is touched.
  * Argument "copy": the profile is copied twice meanwhile. "scattered": many more blocks, of which
- * one in 64 keeps some 32 MiB. */
+ * one in 64 keeps some 32 MiB; copied then. */
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static __attribute__((noinline)) void take_large(void) {
 }
 
 static void copy(void) {
-    int (*dump)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "numalloc_profile_dump");
+    int (*dump)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "numalloc_record_dump");
     if (dump == NULL || dump() != 0) abort();
 }
 
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     if (copies) copy();
     for (int i = 0; i < count; i++)
         if (i % EVERY != 0) free(blocks[i]);
-    if (copies) copy();
+    if (copies || count == MANY) copy();
     take_large();
     return 0;
 }

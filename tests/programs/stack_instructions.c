@@ -4,6 +4,7 @@
  *   stack_instructions changing COUNT    the innermost frame is another at each pair
  *   stack_instructions same COUNT        all pairs from one place
  *   stack_instructions shallow COUNT     the two innermost of the frames alternate with two others
+ *   stack_instructions apart COUNT       the seven innermost do
  *
  * Each COUNT times to warm up, and COUNT times in the function `measured`.
  *
@@ -70,6 +71,32 @@ APART static void shallow(long count) {
     BARRIER;
 }
 
+APART static void one(int depth) {
+    volatile char frame[32];
+    frame[0] = (char)depth;
+    if (frame[0] > 0)
+        one(depth - 1);
+    else
+        leaf1();
+    BARRIER;
+}
+
+APART static void another(int depth) {
+    volatile char frame[48];
+    frame[0] = (char)depth;
+    if (frame[0] > 0)
+        another(depth - 1);
+    else
+        leaf2();
+    BARRIER;
+}
+
+APART static void apart(long count) {
+    for (long i = 0; i < count; i++)
+        (i % 2 == 0 ? one : another)(5);
+    BARRIER;
+}
+
 /* As many frames for each. */
 APART static void warm(void (*run)(long), long count) {
     run(count);
@@ -97,7 +124,7 @@ APART static long deeper(int depth, void (*run)(long), long count) {
 }
 
 /* Frames that are there besides deeper's own: run's and who calls it, leaf's, main's and the two of
- * the C library and _start below it; shallow has one more. */
+ * the C library and _start below it; shallow has one more, apart six. */
 enum { OTHERS = 7, DEPTH = 20 };
 
 int main(int argc, char **argv) {
@@ -109,7 +136,8 @@ int main(int argc, char **argv) {
             int others;
         } runs[] = {{"changing", changing, OTHERS},
                     {"same", same, OTHERS},
-                    {"shallow", shallow, OTHERS + 1}};
+                    {"shallow", shallow, OTHERS + 1},
+                    {"apart", apart, OTHERS + 6}};
         for (unsigned i = 0; i < sizeof runs / sizeof runs[0]; i++) {
             if (strcmp(argv[1], runs[i].name) == 0) {
                 deeper(DEPTH - runs[i].others - 1, runs[i].run, count);
@@ -117,6 +145,6 @@ int main(int argc, char **argv) {
             }
         }
     }
-    fprintf(stderr, "usage: stack_instructions changing|same|shallow COUNT\n");
+    fprintf(stderr, "usage: stack_instructions changing|same|shallow|apart COUNT\n");
     return 2;
 }

@@ -53,7 +53,7 @@ print(','.join(str(p) for p in sorted(random.sample(range(1, total - total // 10
         "$seed" "$points" "$total")
     export STACKS_POINTS STACKS_REPORT=$work/report
     STACKS_LD_PRELOAD=$lib STACKS_NUMALLOC_PROFILE=sites STACKS_NUMALLOC_PROFILE_FILE=$work/ \
-        STACKS_NUMALLOC_STACKS_EVERY=0 timeout "${LIMIT:-200}" \
+        STACKS_NUMALLOC_STACKS_EVERY=0 timeout "${LIMIT:-800}" \
         gdb -nx -q -batch -x "$test_source/stacks_gdb.py" --args "$@" >"$work/gdb.out" 2>&1 || status=$?
     summary=$(tail -n 1 "$work/report" 2>/dev/null || true)
     [[ $summary == "summary: $points points, $points equal,"* ]] ||

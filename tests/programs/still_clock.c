@@ -4,7 +4,7 @@
  * an Nth of the speed of the program's processor time: under a tool that makes the program N times
  * slower, as much happens by time as without it.
  *
- * The library reads the clock by the code that the kernel maps into the process (os_clock.c), and
+ * The library reads the clock by the code that the kernel maps into the process (os.c), and
  * finds that by getauxval. This hands it an image with a clock of our own. (Valgrind hides the
  * kernel's; so the search for it is seen as well.) */
 #include <dlfcn.h>

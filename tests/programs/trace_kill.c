@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "profiler/analyze/blocks/replay.h"
+#include "profiler/analyze/blocks/trace_replay.h"
 
 #define THREADS 3u
 #define LIVE    64u

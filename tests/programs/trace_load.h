@@ -1,11 +1,11 @@
 /* trace_load.h - the log that trace_load writes and trace_check reads: sections, one a thread. */
-#ifndef NUMALLOC_TESTS_TRACE_LOAD_H
-#define NUMALLOC_TESTS_TRACE_LOAD_H
+#ifndef NUMALLOC_TESTS_PROGRAMS_TRACE_LOAD_H
+#define NUMALLOC_TESTS_PROGRAMS_TRACE_LOAD_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "profiler/format/nprof.h"
+#include "profiler/format/nprof_trace.h"
 
 #define TRACE_THREADS 4u
 #define TRACE_HANDED  2000u

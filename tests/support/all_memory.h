@@ -1,7 +1,7 @@
 /* all_memory.h - takes blocks of one size until malloc has no more, and gives them back. They are
  * chained through themselves: the list takes nothing. */
-#ifndef NUMALLOC_TESTS_ALL_MEMORY_H
-#define NUMALLOC_TESTS_ALL_MEMORY_H
+#ifndef NUMALLOC_TESTS_SUPPORT_ALL_MEMORY_H
+#define NUMALLOC_TESTS_SUPPORT_ALL_MEMORY_H
 
 #include "support/check.h"
 

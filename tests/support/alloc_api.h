@@ -3,13 +3,18 @@
  * Normally the standard names, interposed by preloading. With NA_PREFIXED (sanitizer builds, where
  * the sanitizer owns malloc) the same calls go to numalloc_malloc and its kin in the static
  * library. Include it after all system headers: the mapping is by macro. */
-#ifndef NUMALLOC_TESTS_ALLOC_API_H
-#define NUMALLOC_TESTS_ALLOC_API_H
+#ifndef NUMALLOC_TESTS_SUPPORT_ALLOC_API_H
+#define NUMALLOC_TESTS_SUPPORT_ALLOC_API_H
 
 #include <malloc.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifndef __GLIBC__ /* musl has neither; numalloc does */
+void *pvalloc(size_t size);
+int malloc_trim(size_t pad);
+#endif
 
 #ifdef NA_PREFIXED
 

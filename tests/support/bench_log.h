@@ -3,8 +3,8 @@
  * Needs the definitions BENCH_PROGRAM and BENCH_COUNTING (paths of numalloc-bench and of
  * libcounting_malloc.so). Only calls made by the program itself are looked at: what the C library
  * allocates for a thread or a stream is not a benchmark's work. */
-#ifndef NUMALLOC_TESTS_BENCH_LOG_H
-#define NUMALLOC_TESTS_BENCH_LOG_H
+#ifndef NUMALLOC_TESTS_SUPPORT_BENCH_LOG_H
+#define NUMALLOC_TESTS_SUPPORT_BENCH_LOG_H
 
 #include "support/child.h"
 #include "support/counting.h"

@@ -1,6 +1,6 @@
 /* bench_small.h - runs a benchmark inside the test, with small knobs, and reads its metrics. */
-#ifndef NUMALLOC_TESTS_BENCH_SMALL_H
-#define NUMALLOC_TESTS_BENCH_SMALL_H
+#ifndef NUMALLOC_TESTS_SUPPORT_BENCH_SMALL_H
+#define NUMALLOC_TESTS_SUPPORT_BENCH_SMALL_H
 
 #include "bench/benchmarks/registry.h"
 

@@ -1,8 +1,8 @@
 /* bench_tsv.h - runs numalloc-bench on a preloaded allocator and reads the medians it prints.
  *
  * Needs the definition BENCH_PROGRAM, the path of numalloc-bench. */
-#ifndef NUMALLOC_TESTS_BENCH_TSV_H
-#define NUMALLOC_TESTS_BENCH_TSV_H
+#ifndef NUMALLOC_TESTS_SUPPORT_BENCH_TSV_H
+#define NUMALLOC_TESTS_SUPPORT_BENCH_TSV_H
 
 #include "support/child.h"
 

@@ -9,8 +9,8 @@
  * The environment variable NA_TEST_LIB names the library under test. Where it is set, the program
  * is not valid unless malloc really comes from that file (check_begin), so a broken preload cannot
  * pass by testing the C library. Unset, the program tests whatever malloc it got. */
-#ifndef NUMALLOC_TESTS_CHECK_H
-#define NUMALLOC_TESTS_CHECK_H
+#ifndef NUMALLOC_TESTS_SUPPORT_CHECK_H
+#define NUMALLOC_TESTS_SUPPORT_CHECK_H
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

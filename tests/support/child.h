@@ -2,8 +2,8 @@
  *
  * Used where a case must abort, needs an environment or limits of its own, or changes its process
  * for good. Never call it from more than one thread. */
-#ifndef NUMALLOC_TESTS_CHILD_H
-#define NUMALLOC_TESTS_CHILD_H
+#ifndef NUMALLOC_TESTS_SUPPORT_CHILD_H
+#define NUMALLOC_TESTS_SUPPORT_CHILD_H
 
 #include "support/check.h"
 
@@ -33,7 +33,7 @@ static void child_drain(int fd, char *text, size_t capacity, size_t *length, boo
 }
 
 /* Runs argv (argv[0]: path) with the "NAME=value" strings of env added to the environment. A child
- * that takes longer than 60 s is ended by SIGALRM. */
+ * that takes longer than 200 s is ended by SIGALRM. */
 __attribute__((unused)) static void child_run(child_result_t *result, char *const argv[],
                                               const char *const env[], child_setup_t *setup,
                                               void *context) {

@@ -4,8 +4,8 @@
  * record of a free is made before the block is released, one of an allocation after it was got, and
  * realloc makes both; so that in the order of the records no block is given out twice without a
  * free between. Records of one thread are in the order of its calls. */
-#ifndef NUMALLOC_TESTS_COUNTING_H
-#define NUMALLOC_TESTS_COUNTING_H
+#ifndef NUMALLOC_TESTS_SUPPORT_COUNTING_H
+#define NUMALLOC_TESTS_SUPPORT_COUNTING_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
  *
  * A block filled with seed s holds a function of (s, position) in every byte, so a block that was
  * overlapped, moved wrongly or handed out twice does not verify. Needs no state and no memory. */
-#ifndef NUMALLOC_TESTS_FILL_H
-#define NUMALLOC_TESTS_FILL_H
+#ifndef NUMALLOC_TESTS_SUPPORT_FILL_H
+#define NUMALLOC_TESTS_SUPPORT_FILL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* memory_group.h - a memory cgroup of the test's own, which a child enters. Needs the right to make
  * one (root; version 1 or 2). */
-#ifndef NUMALLOC_TESTS_MEMORY_GROUP_H
-#define NUMALLOC_TESTS_MEMORY_GROUP_H
+#ifndef NUMALLOC_TESTS_SUPPORT_MEMORY_GROUP_H
+#define NUMALLOC_TESTS_SUPPORT_MEMORY_GROUP_H
 
 #include "support/check.h"
 

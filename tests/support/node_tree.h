@@ -2,8 +2,8 @@
  *
  * For unit tests (Criterion): node_tree_make, node_tree_put..., then na_topology_init(tree.sys,
  * tree.proc); node_tree_remove at the end. */
-#ifndef NUMALLOC_TESTS_NODE_TREE_H
-#define NUMALLOC_TESTS_NODE_TREE_H
+#ifndef NUMALLOC_TESTS_SUPPORT_NODE_TREE_H
+#define NUMALLOC_TESTS_SUPPORT_NODE_TREE_H
 
 #include <criterion/criterion.h>
 #include <errno.h>

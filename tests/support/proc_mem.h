@@ -1,6 +1,6 @@
 /* proc_mem.h - how much memory this process has, as the kernel counts it, without allocating. */
-#ifndef NUMALLOC_TESTS_PROC_MEM_H
-#define NUMALLOC_TESTS_PROC_MEM_H
+#ifndef NUMALLOC_TESTS_SUPPORT_PROC_MEM_H
+#define NUMALLOC_TESTS_SUPPORT_PROC_MEM_H
 
 #include "support/check.h"
 

@@ -1,6 +1,6 @@
 /* report_words.h - the words of a guard's report, from what the process said about the block. */
-#ifndef NUMALLOC_TESTS_REPORT_WORDS_H
-#define NUMALLOC_TESTS_REPORT_WORDS_H
+#ifndef NUMALLOC_TESTS_SUPPORT_REPORT_WORDS_H
+#define NUMALLOC_TESTS_SUPPORT_REPORT_WORDS_H
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* sanitized.h - SANITIZED: 1 in programs that AddressSanitizer or ThreadSanitizer is compiled into.
  */
-#ifndef NUMALLOC_TESTS_SANITIZED_H
-#define NUMALLOC_TESTS_SANITIZED_H
+#ifndef NUMALLOC_TESTS_SUPPORT_SANITIZED_H
+#define NUMALLOC_TESTS_SUPPORT_SANITIZED_H
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #define SANITIZED 1

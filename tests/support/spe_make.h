@@ -1,8 +1,8 @@
 /* spe_make.h - writes records of Arm's SPE as a processor would, packet by packet, for the tests of
  * their decoder and for the fuzzer's seeds. Written from the architecture's manual, with nothing of
  * the decoder's. */
-#ifndef NUMALLOC_TESTS_SPE_MAKE_H
-#define NUMALLOC_TESTS_SPE_MAKE_H
+#ifndef NUMALLOC_TESTS_SUPPORT_SPE_MAKE_H
+#define NUMALLOC_TESTS_SUPPORT_SPE_MAKE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * lets the other thread do, since the stepped one may be inside the allocator. If the other has to
  * wait for a lock that the stepped one holds, the stepped one goes on after STEPS_PATIENCE_US, and
  * the other does as soon as it has the lock. steps_wait_other waits for its end. */
-#ifndef NUMALLOC_TESTS_STEPS_H
-#define NUMALLOC_TESTS_STEPS_H
+#ifndef NUMALLOC_TESTS_SUPPORT_STEPS_H
+#define NUMALLOC_TESTS_SUPPORT_STEPS_H
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* vm_flags.h - what the kernel says of the mapping at an address (VmFlags in /proc/self/smaps). */
-#ifndef NUMALLOC_TESTS_VM_FLAGS_H
-#define NUMALLOC_TESTS_VM_FLAGS_H
+#ifndef NUMALLOC_TESTS_SUPPORT_VM_FLAGS_H
+#define NUMALLOC_TESTS_SUPPORT_VM_FLAGS_H
 
 #include <stdbool.h>
 #include <stdint.h>

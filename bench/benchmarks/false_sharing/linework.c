@@ -29,7 +29,9 @@
 #define CHUNK_SIZE 16
 
 const na_knob_t na_linework_knobs[NA_LW_KNOBS] = {
-    [NA_LW_THREADS] = NA_KNOB_THREADS,
+    [NA_LW_THREADS] = {"threads", "threads", NA_KNOB_NUMBER, 0, 2, 1024, NULL,
+                       "worker threads; without it, one for each CPU that this process may use, at "
+                       "least 2"},
     [NA_LW_ITERATIONS] = {"iterations", "times", NA_KNOB_NUMBER, 500, 1, UINT64_C(1) << 40, NULL,
                           "objects that each thread allocates, uses and frees, one by one"},
     [NA_LW_CACHE_RW] = {"cacheRW", "times", NA_KNOB_NUMBER, 10000, 1, UINT64_C(1) << 40, NULL,
@@ -100,7 +102,8 @@ static void work_phase(void *argument, unsigned number) {
 
 bool na_linework_settle(na_knobs_t *knobs, char *error, size_t size) {
     const na_knob_value_t *value = knobs->value;
-    knobs->value[NA_LW_THREADS].number = na_team_threads(value[NA_LW_THREADS].number);
+    unsigned settled = na_team_threads(value[NA_LW_THREADS].number);
+    knobs->value[NA_LW_THREADS].number = settled < 2 ? 2 : settled; /* one shares no line */
     double threads = (double)value[NA_LW_THREADS].number;
     double each = 3.0 * (double)(value[NA_LW_SIZE].number + 2 * LINE_PAIR) +
                   4.0 * CHUNK_SIZE * (double)value[NA_LW_CHUNKS].number;
@@ -146,6 +149,8 @@ void na_linework_run(const char *name, bool pass, const na_knobs_t *knobs, na_re
     };
     na_metric_t *worst = na_result_metric(result, "false sharing in one line", "x", NA_LOWER,
                                           NA_DETAIL, repetitions);
+    na_metric_t *total =
+        na_result_metric(result, "total time", "ms", NA_LOWER, NA_HEADLINE, repetitions);
     na_rates_t rates = na_rates_make(result, threads, repetitions, "Mrw/s");
     double operations = (double)work.iterations * (double)work.cache_rw;
 
@@ -171,6 +176,7 @@ void na_linework_run(const char *name, bool pass, const na_knobs_t *knobs, na_re
             na_team_stop(team);
         }
         if (r < warmup) continue;
+        na_metric_add(total, elapsed[ARM_OBJECT] / 1e6);
         for (size_t arm = 0; arm < ARM_COUNT; arm++)
             na_metric_add(times[arm], elapsed[arm] / operations);
         na_metric_add(ratio, elapsed[ARM_OBJECT] / elapsed[ARM_APART]);

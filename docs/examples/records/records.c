@@ -2,7 +2,7 @@
  * records up in them. With `there` the batches are made on the worker's node.
  *
  *     cc -g -O2 -pthread records.c -lnumalloc -o records
- *     NUMALLOC_PROFILE=sites,access=watch NUMALLOC_PROFILE_FILE=records.nprof ./records here 70
+ *     numalloc-run --profile --access=watch -o records.nprof ./records here 70
  *     numalloc-dump verdicts records.nprof */
 #define _GNU_SOURCE
 #include <numalloc/numalloc.h>

@@ -76,6 +76,7 @@ typedef struct na_flow_object {
     uint32_t site;             /* stack of its allocation; 0: none */
     uint32_t ruled;            /* by a policy: its heap, as ACCESS_OBJECTS has it; 0: not */
     int16_t node;              /* of the CPU that allocated it; -1: not known */
+    bool own_policy;           /* a memory policy that the program set placed it */
     uint16_t process;
     uint32_t first, samples; /* its flow */
 } na_flow_object_t;
@@ -127,9 +128,10 @@ typedef struct na_flow_probe {
     uint32_t object[2]; /* NA_FLOWS_NONE: not known */
     uint16_t process;
     uint8_t length[2];
+    uint64_t watched_ns;
     uint32_t count;
     struct na_flow_use {
-        uint32_t thread;
+        uint32_t thread, hits;
         uint8_t range;
         double reads, writes; /* a second */
     } uses[NA_NPROF_PROBE_USES];
@@ -186,12 +188,17 @@ static inline bool na_touch_is_dram(const na_touch_t *a) {
     return a->level >= NA_NPROF_LEVEL_LOCAL_DRAM && a->level <= NA_NPROF_LEVEL_CXL;
 }
 
-/* Does it count where only accesses that memory answered do? Sources that tell what answered a load
- * say of a store no more than that the first cache missed (IBS, SPE). These count: or else what is
- * only written would never be seen, and nothing would have writes. */
-static inline bool na_touch_may_be_dram(const na_touch_t *a) {
-    return na_touch_is_dram(a) ||
-           (a->op == NA_NPROF_OP_WRITE && a->level == NA_NPROF_LEVEL_UNKNOWN);
+/* Was it answered by another core's cache? Such a line costs as much as one of memory. */
+static inline bool na_touch_is_cache(const na_touch_t *a) {
+    return a->level == NA_NPROF_LEVEL_NEAR_CACHE || a->level == NA_NPROF_LEVEL_FAR_CACHE;
+}
+
+/* Did it leave its core, where the source tells? Sources that tell what answered a load say of a
+ * store or an update no more than that the first cache missed (IBS, SPE). These count: or else what
+ * is only written would never be seen, and nothing would have writes. */
+static inline bool na_touch_leaves_core(const na_touch_t *a) {
+    return na_touch_is_dram(a) || na_touch_is_cache(a) ||
+           ((a->op & NA_NPROF_OP_WRITE) != 0 && a->level == NA_NPROF_LEVEL_UNKNOWN);
 }
 
 static inline bool na_touch_has_nodes(const na_touch_t *a) {

@@ -10,7 +10,7 @@
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
 #include "profiler/containers/path.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 
 /* ---- tables of keys ---- */
 
@@ -321,18 +321,20 @@ static bool add_blocks(making_t *m) {
         if (pool && name == NULL) name = "[pool]";
         if (!pool && o->site == 0) name = "[blocks from before the profile]";
         na_flow_kind_t kind = pool ? NA_FLOW_POOL : NA_FLOW_HEAP;
-        m->object[i] = add_flow_object(m, (na_flow_object_t){
-                                              .kind = kind,
-                                              .group = flow_group(m, kind, name, o->site),
-                                              .base = o->base,
-                                              .size = o->size,
-                                              .birth_ns = o->site == 0 ? 0 : moved(m, o->birth_ns),
-                                              .end_ns = moved(m, o->death_ns),
-                                              .thread = allocating_thread(m, o->thread),
-                                              .site = o->site,
-                                              .ruled = o->ruled,
-                                              .node = set_node(m, o->node),
-                                          });
+        m->object[i] =
+            add_flow_object(m, (na_flow_object_t){
+                                   .kind = kind,
+                                   .group = flow_group(m, kind, name, o->site),
+                                   .base = o->base,
+                                   .size = o->size,
+                                   .birth_ns = o->site == 0 ? 0 : moved(m, o->birth_ns),
+                                   .end_ns = moved(m, o->death_ns),
+                                   .thread = allocating_thread(m, o->thread),
+                                   .site = o->site,
+                                   .ruled = o->ruled,
+                                   .node = set_node(m, o->node),
+                                   .own_policy = (o->flags & NA_NPROF_OBJECT_OWN_POLICY) != 0,
+                               });
         if (m->object[i] == NA_FLOWS_NONE) return false;
     }
     return end_by_the_next(m, first);
@@ -398,9 +400,6 @@ static uint32_t other_object(making_t *m, const na_nprof_access_sample_t *s) {
     case NA_NPROF_TARGET_HEAP:
     case NA_NPROF_TARGET_POOL:
         snprintf(name, sizeof name, "[heap blocks that cannot be named]");
-        break;
-    case NA_NPROF_TARGET_OWN:
-        snprintf(name, sizeof name, "[tables of the allocator]");
         break;
     case NA_NPROF_TARGET_KERNEL:
         snprintf(name, sizeof name, "[pages of the kernel]");
@@ -557,7 +556,8 @@ static bool add_probes(making_t *m) {
         const na_nprof_access_probe_t *p = &m->from.probes[i];
         if (p->length[0] == 0) continue;
         if (!NA_ARRAY_RESERVE(set->probes, set->probe_room, set->probe_count + 1u)) return false;
-        na_flow_probe_t to = {.ns = moved(m, p->start_ns), .process = m->process};
+        na_flow_probe_t to = {
+            .ns = moved(m, p->start_ns), .process = m->process, .watched_ns = p->watched_ns};
         for (uint32_t k = 0; k < 2; k++) {
             to.address[k] = p->address[k];
             to.length[k] = p->length[k];
@@ -568,6 +568,7 @@ static bool add_probes(making_t *m) {
             if (u->thread == 0) continue;
             double a_second = 1e9 / u->watched_ns;
             to.uses[to.count++] = (struct na_flow_use){.thread = m->access_thread[u->thread],
+                                                       .hits = (uint32_t)u->reads + u->writes,
                                                        .range = u->range,
                                                        .reads = u->reads * a_second,
                                                        .writes = u->writes * a_second};

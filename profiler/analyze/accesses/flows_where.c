@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 
 #define MOST_CONDITIONS 32
 #define MOST_TEXT       1024

@@ -5,7 +5,12 @@
  *
  * Rates are means over the probes of a part, of a thread's own time. Of what is touched more than
  * some 100,000 times a second they are too low, alike for all. A word that several threads use is
- * taken apart where its halves are one thread's each; else they share it truly.
+ * taken apart where its halves are one thread's each; else they share it truly. (Of a line with
+ * such a word this is open for words of whose halves none was met with several threads.)
+ *
+ * A line has an entry for each set of blocks that lived in it: what was done to blocks that are
+ * gone says nothing of those that came after them. What the lives of blocks of one origin say
+ * together is an entry as well.
  *
  * Pure. */
 #ifndef NUMALLOC_PROFILER_ANALYZE_ACCESSES_SHARED_LINES_H
@@ -36,18 +41,31 @@ typedef struct na_line {
     uint32_t threads;   /* that have a part */
     uint32_t probes;    /* with any use */
     uint32_t conflicts; /* of them: different threads used different parts, one writing */
+    uint32_t turns;     /* of these: not at once, but in looks one soon after the other */
+    double handovers;   /* looks that would meet both threads if each life had one hand-over */
+    uint32_t lives;     /* 1; of several together: how many */
     double own;         /* share of the accesses that were by the thread that other looks at their
                          * part say it is of */
-    uint32_t repeats; /* looks with such accesses; what one look met says nothing of whose it is */
-    double others;    /* accesses a second by others than the thread with most */
-    double rate;      /* of all */
+    double compared;    /* these accesses, in all, */
+    uint32_t repeats;   /* and looks with any; what one look met says nothing of whose it is, unless
+                         * several threads were at work in it */
+    uint32_t apart;     /* words that were taken apart */
+    uint32_t open;      /* and words of which it is open */
+    double writes;      /* a second, to parts that are written */
+    double readers; /* reads a second of parts that nobody writes, by threads that use no other */
+    double reading; /* their share of the accesses to these */
+    double others;  /* accesses a second by others than the thread with most */
+    double rate;    /* of all */
     uint64_t first_ns, last_ns; /* of its probes */
 } na_line_t;
 
 typedef struct na_lines {
-    na_line_t *items; /* most accesses by others first */
+    na_line_t *items; /* most accesses by others first; after them those of several lives */
     uint32_t count;
 } na_lines_t;
+
+/* Is what some threads read beside what others write, and is nobody's to write? */
+bool na_line_is_beside(const na_line_t *line);
 
 /* Lines that any thread used. False: out of memory. Free in both cases. */
 bool na_lines_make(const na_flows_t *set, na_lines_t *lines);

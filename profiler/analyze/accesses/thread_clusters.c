@@ -1,7 +1,9 @@
 /* thread_clusters.c - groups of threads that share objects with each other: the graph of threads,
- * with an edge for what two of them share, is taken apart where that costs the fewest edges (greedy
- * modularity: the pair of groups whose union raises it most is united, until none does). */
+ * with an edge for the lines that two of them share, is taken apart where that costs the fewest
+ * edges (greedy modularity: the pair of groups whose union raises it most is united, until none
+ * does). */
 #include <stdlib.h>
+#include <string.h>
 
 #include "profiler/analyze/accesses/verdict.h"
 
@@ -20,6 +22,7 @@ typedef struct graph {
     double all;     /* of all rows */
     double *weight; /* of one object, by vertex */
     uint32_t *touched;
+    uint64_t *lines; /* of one object's samples: a table of four slots a sample at most */
 } graph_t;
 
 static int busiest_first(const void *a, const void *b, void *arg) {
@@ -38,6 +41,32 @@ static int most_samples_object(const void *a, const void *b, void *arg) {
     return i < j ? -1 : i > j;
 }
 
+/* Puts it into a table of `mask` + 1 slots, 0 where one is free; false: it was there. */
+static bool is_new_line(uint64_t *table, uint64_t mask, uint64_t line) {
+    uint64_t at = line * UINT64_C(0x9E3779B97F4A7C15) >> 32 & mask;
+    for (; table[at] != 0; at = (at + 1) & mask)
+        if (table[at] == line + 1) return false;
+    table[at] = line + 1;
+    return true;
+}
+
+/* Of a counter of all, however hot, there is little that could be moved: each line that was met
+ * counts once, by the object's mean weight. */
+static double share_of_lines(graph_t *g, na_flow_t flow, uint32_t source, bool dram) {
+    uint64_t mask = 1;
+    uint32_t lines = 0, count = 0;
+    while (mask < 2 * (uint64_t)flow.count)
+        mask = 2 * mask + 1;
+    memset(g->lines, 0, (mask + 1) * sizeof *g->lines);
+    for (uint32_t i = 0; i < flow.count; i++) {
+        const na_touch_t *a = &g->set->items[flow.items[i]];
+        if (!na_verdict_counts(a, source, dram)) continue;
+        count++;
+        lines += is_new_line(g->lines, mask, a->address / NA_LINE_BYTES);
+    }
+    return count != 0 ? (double)lines / count : 0;
+}
+
 /* Two threads share as much of an object as two random accesses to it are theirs. */
 static void add_shared_object(graph_t *g, uint32_t object, uint32_t source, bool dram) {
     na_flow_t flow = na_flow_of_object(g->set, object);
@@ -51,11 +80,12 @@ static void add_shared_object(graph_t *g, uint32_t object, uint32_t source, bool
         g->weight[v] += a->weight;
         all += a->weight;
     }
+    double part = touched > 1 ? share_of_lines(g, flow, source, dram) : 0;
     for (uint32_t i = 0; i < touched; i++)
         for (uint32_t j = 0; j < touched; j++) {
             uint32_t v = g->touched[i], u = g->touched[j];
             if (v != u && all > 0)
-                g->edge[(size_t)v * g->count + u] += g->weight[v] * g->weight[u] / all;
+                g->edge[(size_t)v * g->count + u] += part * g->weight[v] * g->weight[u] / all;
         }
     for (uint32_t i = 0; i < touched; i++)
         g->weight[g->touched[i]] = 0;
@@ -225,8 +255,9 @@ bool na_clusters_find(const na_flows_t *set, uint32_t source, bool dram, na_clus
         g.weight = calloc((size_t)g.count + 1, sizeof *g.weight);
         g.touched = calloc((size_t)g.count + 1, sizeof *g.touched);
         group = calloc((size_t)g.count + 1, sizeof *group);
-        good = g.edge != NULL && g.sum != NULL && g.weight != NULL && g.touched != NULL &&
-               group != NULL;
+        g.lines = calloc(4 * ((size_t)set->count + 1), sizeof *g.lines);
+        good = g.lines != NULL && g.edge != NULL && g.sum != NULL && g.weight != NULL &&
+               g.touched != NULL && group != NULL;
     }
     if (good) {
         for (uint32_t i = 0; i < set->object_count; i++)
@@ -249,6 +280,7 @@ bool na_clusters_find(const na_flows_t *set, uint32_t source, bool dram, na_clus
     free(g.sum);
     free(g.weight);
     free(g.touched);
+    free(g.lines);
     return good;
 }
 

@@ -81,7 +81,7 @@ static bool sum_up_flows(const na_flows_t *set, na_verdicts_t *v) {
         known += a->weight;
         if (a->from != a->home)
             away += a->weight;
-        else if (a->latency >= 0)
+        else if (a->latency >= 0 && !na_touch_is_cache(a))
             local[locals++] = a->latency;
     }
     qsort(local, locals, sizeof *local, latencies_by_value);
@@ -141,6 +141,7 @@ static bool load_nodes(const na_flows_t *set, na_verdicts_t *v) {
     for (uint32_t i = 0; i < set->count; i++) {
         const na_touch_t *a = &set->items[i];
         if (!na_verdict_counts(a, v->source, v->dram) || a->home < 0) continue;
+        if (v->dram && na_touch_is_cache(a)) continue; /* its node has not answered */
         all += a->weight;
         v->nodes[a->home].weight += a->weight;
         if (a->latency < 0) continue;

@@ -92,7 +92,9 @@ typedef enum na_threshold {
     NA_T_PARTED,
     NA_T_GAIN,
     NA_T_LINE_OWN,
+    NA_T_LINE_READERS,
     NA_T_LINE_PROBES,
+    NA_T_LINE_TURNS,
     NA_T_LINE_RATE,
     NA_THRESHOLDS
 } na_threshold_t;
@@ -136,7 +138,7 @@ extern const char *const na_undecided_names[]; /* "", "source", "samples", "betw
 
 /* What is known of the accesses to some objects. Shares are of weights. */
 typedef struct na_measure {
-    uint32_t samples;   /* that count: of the source, answered by memory where it says so */
+    uint32_t samples;   /* that count: of the source; where it says so, that left the core */
     uint32_t instances; /* objects with samples */
     uint32_t sparse;    /* of them, with too few to say how each was used */
     double weight;
@@ -146,16 +148,19 @@ typedef struct na_measure {
     double excess;      /* of remote ones: weight x cycles above the local median */
     double from[NA_FLOWS_NODES], home[NA_FLOWS_NODES]; /* weights by node */
     uint32_t threads;                                  /* that made them */
-    double own;       /* share by the thread that allocated it (or that came first) */
-    double moved;     /* of the remote ones of `own`: from another node than it allocated on */
-    double one_node;  /* after the hand-off: from one node that is not the page's */
-    double settled;   /* the same: from one node, of objects that lie mostly there */
-    double allocator; /* after the hand-off: by the thread that allocated, from elsewhere */
-    double after;     /* weight after the hand-off */
-    double second;    /* after the hand-off: share of the node that comes second */
-    uint32_t windows; /* of time, with enough draws */
-    double pure;      /* share of windows in which one node made nearly all accesses */
-    double stores;    /* after the hand-off: share of writes; not a number: not known */
+    double own;         /* share by the thread that allocated it (or that came first) */
+    double moved;       /* of the remote ones of `own`: from another node than it allocated on */
+    double stayed;      /* of these: from that node, or where the program's own policy placed it */
+    double policy;      /* share of accesses to what a memory policy of the program's own placed */
+    double one_node;    /* after the hand-off: from one node that is not the page's */
+    double settled;     /* the same: from one node, of objects that lie mostly there */
+    double allocator;   /* after the hand-off: by the thread that allocated, from elsewhere */
+    double after;       /* weight after the hand-off */
+    double second;      /* after the hand-off: share of the node that comes second */
+    uint32_t windows;   /* of time, with enough draws */
+    double run, run_ns; /* draws in a row from one node, on average, and how long that is */
+    double pure;        /* share of windows in which one node made nearly all accesses */
+    double stores;      /* after the hand-off: share of writes; not a number: not known */
     uint32_t store_samples;
     uint64_t switches;   /* accesses by another thread than the one before */
     double switch_ns;    /* mean length of a turn (the paper's Figure 3); not a number: none */
@@ -166,6 +171,8 @@ typedef struct na_measure {
     uint32_t lines;         /* cache lines that most accesses after the hand-off go to */
     double in_lines;        /* after the hand-off: share of the NA_T_LINES lines with most of it */
     uint64_t line;          /* of these, the address of the one with most; 0: none */
+    double line_own;        /* share by the thread with most of the access's line, of lines with
+                             * NA_T_SPARSE draws; not a number: most have fewer */
     double written;         /* weight of writes */
     double in_cluster;      /* share of shared objects' accesses inside of one group of threads */
     double spread;          /* largest share of one home node, times the number of nodes */
@@ -235,10 +242,10 @@ typedef struct na_node_load {
 typedef struct na_verdicts {
     na_verdict_t *items; /* by cost, largest first */
     uint32_t count, room;
-    uint32_t source;              /* whose samples; NA_FLOWS_NONE: there are none */
-    uint32_t evidence;            /* that it gives */
-    bool dram;                    /* only accesses that memory answered count */
-    uint32_t samples;             /* that count */
+    uint32_t source;   /* whose samples; NA_FLOWS_NONE: there are none */
+    uint32_t evidence; /* that it gives */
+    bool dram;         /* only accesses count that memory answered, or another core's cache */
+    uint32_t samples;  /* that count */
     double weight, cost, latency; /* sums over them; cost: in weight x cycles, or remote weight */
     double local_latency;         /* median, cycles; not a number: not known */
     double remote;                /* share */
@@ -257,23 +264,23 @@ uint32_t na_verdict_source(const na_flows_t *set);
 uint32_t na_source_evidence(const na_flows_t *set, uint32_t source);
 
 /* A range of an object that one node uses most. */
-typedef struct na_part {
+typedef struct na_verdict_part {
     uint64_t from, to; /* offsets: of whole pages, but for the object's end */
     double weight;     /* of accesses after the hand-off */
     double own;        /* of them: from that node */
     double homes[NA_FLOWS_NODES];
     int16_t node, at; /* the node that uses it, and the one that most of it lies on; -1: unknown */
-} na_part_t;
+} na_verdict_part_t;
 
 /* The ranges, in order; a border lies at the roundest offset between the pages with samples on
  * both sides. Returns
  * how many, of which the first `most` are written; 0: none, UINT32_MAX: out of memory. */
 uint32_t na_measure_parts(const na_flows_t *set, const na_verdicts_t *verdicts, uint32_t object,
-                          na_part_t *parts, uint32_t most);
+                          na_verdict_part_t *parts, uint32_t most);
 
 /* Does this sample count? */
 static inline bool na_verdict_counts(const na_touch_t *a, uint32_t source, bool dram) {
-    return a->source == source && (!dram || na_touch_may_be_dram(a));
+    return a->source == source && (!dram || na_touch_leaves_core(a));
 }
 
 /* Is it on this object of its group? */
@@ -286,6 +293,17 @@ static inline bool na_verdict_is_on(const na_verdict_t *v, uint32_t object) {
 /* The threshold's value. */
 static inline double na_limit(na_threshold_t threshold) {
     return na_thresholds[threshold].value;
+}
+
+/* A memory policy of the program's own placed most of it (numactl, set_mempolicy): numalloc leaves
+ * such memory where the kernel puts it. */
+static inline bool na_measure_by_policy(const na_measure_t *measure) {
+    return measure->policy >= na_limit(NA_T_STAYED);
+}
+
+/* Do threads share its lines? Not where each has lines of its own, in pages that they share. */
+static inline bool na_measure_shares_lines(const na_measure_t *measure) {
+    return !(measure->line_own >= na_limit(NA_T_LINE_OWN));
 }
 
 /* The turns of a measure were looked at often enough: hardly any lies between them unseen. */
@@ -317,7 +335,7 @@ bool na_parts_count(const na_parts_samples_t *samples, na_parts_sum_t *sum);
 /* Of the same samples, the ranges; offsets from `base`, the last one ends at `size` if that is
  * known (not 0). As na_measure_parts. */
 uint32_t na_parts_ranges(const na_parts_samples_t *samples, uint64_t base, uint64_t size,
-                         na_part_t *parts, uint32_t most);
+                         na_verdict_part_t *parts, uint32_t most);
 
 /* Chance that a share of `n` samples is really at or above (else: below) a limit. */
 double na_share_chance(double value, double limit, double n, bool at_least);

@@ -17,12 +17,21 @@
 
 typedef struct touched_line {
     uint64_t line;
-    double weight;
+    union {
+        struct {
+            uint32_t sample; /* of s->set */
+            uint32_t user;   /* its thread, times two, and whether it begins a draw */
+        };
+        double weight; /* once samples of a line are one */
+    };
 } touched_line_t;
 
-/* A thread's turns whose begin and end were seen. */
-typedef struct thread_turns {
+typedef struct turns {
     uint32_t turns, draws, lone; /* lone: turns that one draw saw */
+} turns_t;
+
+typedef struct thread_turns {
+    turns_t whole, cut; /* cut: begin or end was not seen */
 } thread_turns_t;
 
 typedef struct sums {
@@ -39,9 +48,9 @@ typedef struct sums {
     double *by_thread;
     thread_turns_t *turns; /* by thread, of all objects */
     double squares;        /* of the weights of independent samples */
-    double remote, known, own, own_remote, own_moved;
+    double remote, known, own, own_remote, own_moved, own_stayed, policy;
     double one_node, settled, allocator, second, second_of;
-    double pure;
+    double pure, runs, in_runs, runs_ns;
     double stores, store_of;
     double cluster, cluster_of;
     double handoffs, handoff_sum;
@@ -82,10 +91,11 @@ static uint32_t maker(const sums_t *s, uint32_t object) {
     return thread != NA_FLOWS_NONE ? thread : nth_sample(s, 0)->thread;
 }
 
-/* The node that it was on then: of a stack or variable, where the first page seen lies. */
+/* The node that it was on then: of a stack or variable, where the first page seen lies. -1: not
+ * known, as of a block that a policy of the program's own placed. */
 static int16_t maker_node(const sums_t *s, uint32_t object) {
-    int16_t node = s->set->objects[object].node;
-    return node >= 0 ? node : nth_sample(s, 0)->home;
+    const na_flow_object_t *o = &s->set->objects[object];
+    return o->node >= 0 || o->kind <= NA_FLOW_POOL ? o->node : nth_sample(s, 0)->home;
 }
 
 /* Figures that need no order of time. */
@@ -93,11 +103,13 @@ static void add_plain(sums_t *s, uint32_t object, uint32_t count) {
     na_measure_t *to = s->to;
     uint32_t thread = maker(s, object);
     int16_t node = maker_node(s, object);
+    bool policy = s->set->objects[object].own_policy;
     double own = 0;
     for (uint32_t i = 0; i < count; i++) {
         const na_touch_t *a = nth_sample(s, i);
         double w = a->weight;
         to->weight += w;
+        if (policy) s->policy += w;
         s->by_thread[a->thread] += w;
         if (a->thread == thread) own += w;
         if (a->latency >= 0) {
@@ -118,7 +130,10 @@ static void add_plain(sums_t *s, uint32_t object, uint32_t count) {
             to->excess += w * (a->latency - s->verdicts->local_latency);
         if (a->thread != thread) continue;
         s->own_remote += w;
-        if (a->from != node) s->own_moved += w;
+        if (policy || a->from == node)
+            s->own_stayed += w;
+        else if (node >= 0)
+            s->own_moved += w;
     }
     s->own += own;
     to->samples += count;
@@ -167,22 +182,25 @@ static void find_draws(sums_t *s, uint32_t count) {
         s->squares += s->draw_weight[i] * s->draw_weight[i];
 }
 
+static void add_turn(turns_t *to, uint32_t draws) {
+    to->turns++;
+    to->draws += draws;
+    to->lone += draws == 1;
+}
+
 /* A turn lasts from a thread's first access to the first one by another: as docs/examples/turns.c
  * has it, of all accesses to the object. (The first one began before it was seen.) */
 static void add_switches(sums_t *s, uint32_t count) {
     uint32_t turn = 0, before = 0, highest = s->draw[0]; /* before: the highest draw until then */
-    for (uint32_t i = 1; i < count; i++) {
-        const na_touch_t *a = nth_sample(s, i), *began = nth_sample(s, turn);
-        if (began->thread != a->thread) {
+    for (uint32_t i = 1; i <= count; i++) {
+        const na_touch_t *a = i < count ? nth_sample(s, i) : NULL, *began = nth_sample(s, turn);
+        if (a == NULL || began->thread != a->thread) {
+            thread_turns_t *of = &s->turns[began->thread];
+            uint32_t draws = highest - before + (turn == 0 || s->draw[turn] <= before);
+            add_turn(turn != 0 && a != NULL ? &of->whole : &of->cut, draws);
+            if (a == NULL) break;
             s->to->switches++;
             s->switch_sum += (double)(a->ns - began->ns);
-            if (turn != 0) {
-                thread_turns_t *of = &s->turns[began->thread];
-                uint32_t draws = highest - before + (s->draw[turn] <= before);
-                of->turns++;
-                of->draws += draws;
-                of->lone += draws == 1;
-            }
             turn = i;
             before = highest;
         }
@@ -193,10 +211,13 @@ static void add_switches(sums_t *s, uint32_t count) {
 
 enum { TURN_DRAWS = 4, THIN_PART = 8 };
 
-/* Each thread by itself: the many draws of long turns say nothing of short ones between them. */
+/* Each thread by itself: the many draws of long turns say nothing of short ones between them. What
+ * was cut is looked at where a thread has nothing else: one draw at the beginning that met a short
+ * turn, and none after it, is no long turn of the other thread. */
 static void count_thin_turns(sums_t *s) {
     for (uint32_t t = 0; t < s->set->thread_count; t++) {
-        const thread_turns_t *of = &s->turns[t];
+        const thread_turns_t *all = &s->turns[t];
+        const turns_t *of = all->whole.turns != 0 ? &all->whole : &all->cut;
         s->to->thin_turns += of->draws < TURN_DRAWS * of->turns ? of->turns : of->lone;
     }
 }
@@ -239,9 +260,24 @@ static void add_windows(sums_t *s, uint32_t first, uint32_t count) {
     }
 }
 
-static bool keep_line(sums_t *s, uint64_t line, double weight) {
+/* Draws in a row from one node: of nodes that use it at once few. */
+static void add_runs(sums_t *s, uint32_t first, uint32_t count) {
+    int16_t before = -1;
+    for (uint32_t i = first; i < count; i++) {
+        const na_touch_t *a = nth_sample(s, i);
+        if (a->from < 0) continue;
+        s->runs += a->from != before;
+        before = a->from;
+    }
+    s->in_runs += s->draws - s->draw[first];
+    s->runs_ns += (double)(nth_sample(s, count - 1)->ns - nth_sample(s, first)->ns);
+}
+
+static bool keep_line(sums_t *s, uint32_t sample, bool begins) {
+    const na_touch_t *a = &s->set->items[sample];
     if (!NA_ARRAY_RESERVE(s->lines, s->line_room, s->line_count + 1u)) return false;
-    s->lines[s->line_count++] = (touched_line_t){line, weight};
+    s->lines[s->line_count++] = (touched_line_t){
+        .line = a->address >> 6, .sample = sample, .user = a->thread << 1 | begins};
     return true;
 }
 
@@ -324,7 +360,7 @@ static bool add_after(sums_t *s, uint32_t object, uint32_t count) {
         }
         if (a->from >= 0) node[a->from] += a->weight;
         if (na_touch_is_remote(a)) away[a->from] += a->weight;
-        if (!keep_line(s, a->address >> 6, a->weight)) return false;
+        if (!keep_line(s, s->kept[i], i == first || s->draw[i] != s->draw[i - 1])) return false;
     }
     to->after += all;
     add_switches(s, count);
@@ -348,10 +384,13 @@ static bool add_after(sums_t *s, uint32_t object, uint32_t count) {
     bool settled = 2 * away[best] < node[best];
     s->one_node += settled ? 0 : away[best];
     s->settled += settled ? node[best] : 0;
+    /* What a policy spread lies in part with its user, whoever that is. */
+    if (o->own_policy && !settled) s->settled += node[best] - away[best];
     s->allocator -= made[best]; /* where it is one of many, it wants what they want */
     if (next != NA_FLOWS_NONE) s->second += node[next];
     s->second_of += all;
     add_windows(s, first, count);
+    add_runs(s, first, count);
     add_cluster(s, first, count);
     na_parts_samples_t samples = parts_samples(s, object, first, count);
     return na_parts_count(&samples, &s->parts);
@@ -379,14 +418,37 @@ static void count_lines(sums_t *s) {
     if (s->line_count == 0) return;
     qsort(s->lines, s->line_count, sizeof *s->lines, touches_by_line);
     uint32_t lines = 0;
-    double all = 0, have = 0;
-    for (uint32_t i = 0; i < s->line_count; i++) {
-        all += s->lines[i].weight;
-        if (lines != 0 && s->lines[i].line == s->lines[lines - 1].line)
-            s->lines[lines - 1].weight += s->lines[i].weight;
-        else
-            s->lines[lines++] = s->lines[i];
+    double all = 0, have = 0, own = 0, told = 0; /* told: of lines that were met often enough */
+    for (uint32_t i = 0, next; i < s->line_count; i = next) {
+        uint64_t at = s->lines[i].line;
+        if (i + 1 == s->line_count || s->lines[i + 1].line != at) { /* nearly all are so */
+            double weight = s->set->items[s->lines[i].sample].weight;
+            all += weight;
+            s->lines[lines++] = (touched_line_t){.line = at, .weight = weight};
+            next = i + 1;
+            continue;
+        }
+        double line = 0, most = 0, votes = 0;
+        uint32_t draws = 0, user = 0; /* the one with most of it, if one has more than half */
+        for (next = i; next < s->line_count && s->lines[next].line == at; next++) {
+            const touched_line_t *l = &s->lines[next];
+            double weight = s->set->items[l->sample].weight;
+            line += weight;
+            draws += l->user & 1;
+            if (votes <= 0) user = l->user >> 1;
+            votes += l->user >> 1 == user ? weight : -weight;
+            if (votes < 0) votes = 0;
+        }
+        for (uint32_t k = i; draws > 1 && k < next; k++)
+            if (s->lines[k].user >> 1 == user) most += s->set->items[s->lines[k].sample].weight;
+        all += line;
+        if (draws >= na_limit(NA_T_SPARSE)) {
+            own += most;
+            told += line;
+        }
+        s->lines[lines++] = (touched_line_t){.line = at, .weight = line};
     }
+    s->to->line_own = 2 * told > all ? own / told : NAN;
     qsort(s->lines, lines, sizeof *s->lines, heaviest_line_first);
     s->to->line = s->lines[0].line << 6;
     double wanted = (na_limit(NA_T_LINES_SHARE) - ROUNDING) * all;
@@ -414,25 +476,31 @@ static void finish_sums(sums_t *s, const double *thread_weight) {
     to->known = to->weight > 0 ? s->known / to->weight : 0;
     to->remote = s->known > 0 ? s->remote / s->known : NAN;
     to->own = to->weight > 0 ? s->own / to->weight : NAN;
-    to->moved = s->own_remote > 0 ? s->own_moved / s->own_remote : NAN;
+    /* (NaN: the node is not known, so nothing is said of whether it moved.) */
+    bool told = s->own_moved + s->own_stayed >= na_limit(NA_T_KNOWN) * s->own_remote;
+    to->moved = s->own_remote > 0 && told ? s->own_moved / s->own_remote : NAN;
+    to->stayed = s->own_remote > 0 && told ? s->own_stayed / s->own_remote : NAN;
+    to->policy = to->weight > 0 ? s->policy / to->weight : 0;
     to->one_node = to->after > 0 ? s->one_node / to->after : NAN;
     to->settled = to->after > 0 ? s->settled / to->after : NAN;
     to->allocator = to->after > 0 ? s->allocator / to->after : NAN;
     to->second = s->second_of > 0 ? s->second / s->second_of : NAN;
+    to->run = s->runs > 0 ? s->in_runs / s->runs : NAN;
+    to->run_ns = s->runs > 0 ? s->runs_ns / s->runs : NAN;
     to->pure = to->windows != 0 ? s->pure / to->windows : NAN;
     to->stores = s->store_of > 0 ? s->stores / s->store_of : NAN;
     count_thin_turns(s);
     to->switch_ns = to->switches != 0 ? s->switch_sum / (double)to->switches : NAN;
     double handoff = s->handoffs > 0 ? s->handoff_sum / s->handoffs : 0;
     to->handoff_ns = handoff < 1e18 ? (uint64_t)handoff : (uint64_t)1e18;
-    double told = 0, most = 0;
+    double parts = 0, most = 0;
     for (uint32_t n = 0; n < nodes; n++) {
-        told += s->parts.of_node[n];
+        parts += s->parts.of_node[n];
         if (s->parts.of_node[n] > most) most = s->parts.of_node[n];
     }
-    to->parted = told > 0 ? s->parts.same / s->parts.weight : NAN;
-    to->misplaced = told > 0 ? s->parts.misplaced / s->parts.weight : NAN;
-    to->part_second = told > 0 ? 1 - most / told : NAN;
+    to->parted = parts > 0 ? s->parts.same / s->parts.weight : NAN;
+    to->misplaced = parts > 0 ? s->parts.misplaced / s->parts.weight : NAN;
+    to->part_second = parts > 0 ? 1 - most / parts : NAN;
     to->in_cluster = s->cluster_of > 0 ? s->cluster / s->cluster_of : NAN;
     to->latency = s->latency_of > 0 ? s->latency / s->latency_of : NAN;
     to->to = most_of(to->from, nodes);
@@ -441,7 +509,7 @@ static void finish_sums(sums_t *s, const double *thread_weight) {
     for (uint32_t n = 0; n < nodes; n++)
         home += to->home[n];
     to->spread = home > 0 && to->at >= 0 ? to->home[to->at] / home * nodes : NAN;
-    to->in_lines = NAN;
+    to->in_lines = to->line_own = NAN;
     to->reader = NA_FLOWS_NONE;
     for (uint32_t t = 0; t < s->set->thread_count; t++) {
         if (!(thread_weight[t] > 0)) continue;
@@ -452,7 +520,7 @@ static void finish_sums(sums_t *s, const double *thread_weight) {
 }
 
 uint32_t na_measure_parts(const na_flows_t *set, const na_verdicts_t *verdicts, uint32_t object,
-                          na_part_t *parts, uint32_t most) {
+                          na_verdict_part_t *parts, uint32_t most) {
     na_measure_t unused = {0};
     sums_t s = {.set = set, .verdicts = verdicts, .to = &unused};
     uint32_t kept, found = UINT32_MAX;

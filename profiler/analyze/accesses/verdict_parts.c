@@ -254,7 +254,7 @@ static int16_t page_owner(const parts_t *p, uint32_t k, double few) {
     return best;
 }
 
-static void add_page(const parts_t *p, uint32_t k, na_part_t *to) {
+static void add_page(const parts_t *p, uint32_t k, na_verdict_part_t *to) {
     for (uint32_t i = p->pages[k].first; i < p->pages[k].end; i++) {
         const access_t *a = &p->all[i];
         to->weight += a->weight;
@@ -280,7 +280,7 @@ static uint64_t roundest(uint64_t from, uint64_t to, uint64_t step) {
 }
 
 uint32_t na_parts_ranges(const na_parts_samples_t *samples, uint64_t base, uint64_t size,
-                         na_part_t *parts, uint32_t most) {
+                         na_verdict_part_t *parts, uint32_t most) {
     parts_t p;
     if (!gather_pages(samples, &p)) {
         free_parts(&p);
@@ -298,7 +298,8 @@ uint32_t na_parts_ranges(const na_parts_samples_t *samples, uint64_t base, uint6
                 offset = roundest((p.pages[k - 1].number + 1) * page_size - base,
                                   number * page_size - base, page_size);
             if (found > 0 && found <= most) parts[found - 1].to = offset;
-            if (found < most) parts[found] = (na_part_t){.from = offset, .node = node, .at = -1};
+            if (found < most)
+                parts[found] = (na_verdict_part_t){.from = offset, .node = node, .at = -1};
             found++;
             before = node;
         }

@@ -5,8 +5,8 @@
 
 #include "profiler/analyze/accesses/verdict.h"
 
-/* Certainty that accesses can give which caches may have answered: they cost less than they seem.
- */
+/* Certainty that accesses can give which caches may have answered (they cost less than they seem),
+ * or which the kernel did not let be sampled when there were most. */
 #define CACHED_MOST 0.9
 /* What is not known is neither near nor far. */
 #define UNKNOWN_FIT 0.5
@@ -44,12 +44,21 @@ static na_condition_t *add_condition(judging_t *j, na_verdict_kind_t kind, const
     return c;
 }
 
+/* The share that it would be, had what was lost been all against it. */
+static double at_worst(const judging_t *j, double value, bool at_least) {
+    const na_nprof_access_source_t *s = &j->set->sources[j->verdicts->source].of;
+    double all = (double)(s->lost + s->stored);
+    double lost = all > 0 ? (double)s->lost / all : 0;
+    return value * (1 - lost) + (at_least ? 0 : lost);
+}
+
 /* A condition on a share of `n` samples. */
 static void demand_share(judging_t *j, na_verdict_kind_t kind, const char *what,
                          na_threshold_t limit, double value, bool at_least, double n) {
     bool known = n >= 1;
-    add_condition(j, kind, what, limit, value, at_least, known,
-                  known ? na_share_chance(value, na_limit(limit), n, at_least) : 0);
+    add_condition(
+        j, kind, what, limit, value, at_least, known,
+        known ? na_share_chance(at_worst(j, value, at_least), na_limit(limit), n, at_least) : 0);
 }
 
 static void demand_remote(judging_t *j, na_verdict_kind_t kind) {
@@ -94,8 +103,10 @@ static void one_thread(judging_t *j) {
         demand_share(j, kind, "by the thread that allocated it", NA_T_OWN, m->own, true, j->n);
         demand_share(j, kind,
                      i == 0 ? "of those to other nodes, made off the node where it was allocated"
-                            : "of those to other nodes, made on the node where it was allocated",
-                     NA_T_STAYED, i == 0 ? m->moved : 1 - m->moved, true, own_remote);
+                     : na_measure_by_policy(m)
+                         ? "of those to other nodes, to memory that the program's own policy placed"
+                         : "of those to other nodes, made on the node where it was allocated",
+                     NA_T_STAYED, i == 0 ? m->moved : m->stayed, true, own_remote);
         close_rule(j, kind);
     }
 }
@@ -103,7 +114,8 @@ static void one_thread(judging_t *j) {
 static void one_other_node(judging_t *j) {
     const na_measure_t *m = j->m;
     demand_remote(j, NA_VERDICT_REMOTE);
-    if (m->instances > 1 && m->settled > 0) { /* each one's node: some lie there by chance */
+    /* Each one's node: some lie there by chance, or parts where a policy spread them. */
+    if ((m->instances > 1 || na_measure_by_policy(m)) && m->settled > 0) {
         demand_share(j, NA_VERDICT_REMOTE, "after the hand-off, from one node for each object",
                      NA_T_ONE_NODE, m->one_node + m->settled, true, j->after);
         demand_share(j, NA_VERDICT_REMOTE,
@@ -152,11 +164,18 @@ static bool has_windows(const judging_t *j) {
     return (j->evidence & NA_EVIDENCE_TURNS) != 0 && j->m->windows >= na_limit(NA_T_WINDOWS_LEAST);
 }
 
+/* Turns of half a window's draws, too long to be none, look like use at once in such windows. */
+static bool tells_turns(const judging_t *j) {
+    bool turns = 2 * j->m->run >= na_limit(NA_T_WINDOW_SAMPLES) &&
+                 j->m->run_ns >= na_limit(NA_T_WINDOW_MS) * 1e6;
+    return has_windows(j) && !turns;
+}
+
 static void at_once(judging_t *j, na_verdict_kind_t kind) {
     several_nodes(j, kind);
     double mixed = 1 - j->m->pure;
     add_condition(j, kind, "of windows of time, used by several nodes", NA_T_MIXED_WINDOWS, mixed,
-                  true, has_windows(j),
+                  true, tells_turns(j),
                   na_share_chance(mixed, na_limit(NA_T_MIXED_WINDOWS), j->m->windows, true));
 }
 
@@ -233,7 +252,7 @@ static void evenly(judging_t *j) {
                      NA_T_LINES_SHARE, m->in_lines, false, j->after);
         double mixed = 1 - m->pure;
         add_condition(j, NA_VERDICT_EVEN, "of windows of time, used by several nodes",
-                      NA_T_MIXED_WINDOWS, mixed, true, has_windows(j),
+                      NA_T_MIXED_WINDOWS, mixed, true, tells_turns(j),
                       na_share_chance(mixed, na_limit(NA_T_MIXED_WINDOWS), m->windows, true));
         demand_share(j, NA_VERDICT_EVEN, "writes after the hand-off", NA_T_STORES_READ_MOSTLY,
                      m->stores, true, j->after);
@@ -308,8 +327,10 @@ static double samples_for(const judging_t *j, const na_rule_t *rule) {
         if (c->known) continue;
         double have = 0, want = 1;
         if (c->limit == NA_T_PURE_WINDOWS || c->limit == NA_T_MIXED_WINDOWS) {
-            have = m->windows;
-            want = na_limit(NA_T_WINDOWS_LEAST);
+            bool turns = has_windows(j); /* then a turn is to be as many windows as make it pure */
+            have = turns ? m->run : m->windows;
+            want = turns ? na_limit(NA_T_WINDOW_SAMPLES) / (1 - na_limit(NA_T_PURE_WINDOWS))
+                         : na_limit(NA_T_WINDOWS_LEAST);
         } else if (c->limit == NA_T_STORES_READ_MOSTLY) {
             have = m->store_samples;
             want = na_limit(NA_T_SAMPLES_STORES);
@@ -349,6 +370,11 @@ static bool decide(judging_t *j) {
         if (!v->rules[kind].holds) continue;
         v->kind = (na_verdict_kind_t)kind;
         return true;
+    }
+    /* What one thread uses is nothing of what is said of several. */
+    if (v->rules[NA_VERDICT_OWN].open && v->rules[NA_VERDICT_OWN].lacks != 0) {
+        undecidable(j, NA_UNDECIDED_SOURCE, v->rules[NA_VERDICT_OWN].lacks, 0);
+        return false;
     }
     const na_rule_t *best = NULL;
     for (int pass = 0; pass < 2 && best == NULL; pass++) {
@@ -434,7 +460,9 @@ void na_rules_decide(const na_flows_t *set, const na_verdicts_t *verdicts, na_ve
     for (uint32_t i = 0; i < set->groups[v->group].objects; i++) {
         uint32_t object = set->groups[v->group].members[i];
         if (v->object != NA_FLOWS_NONE && object != v->object) continue;
-        if (set->objects[object].thread != NA_FLOWS_NONE) j.evidence |= NA_EVIDENCE_ALLOCATION;
+        const na_flow_object_t *o = &set->objects[object];
+        bool placed = o->node >= 0 || o->own_policy || o->kind > NA_FLOW_POOL;
+        if (o->thread != NA_FLOWS_NONE && placed) j.evidence |= NA_EVIDENCE_ALLOCATION;
         break;
     }
     j.n = m->independent;
@@ -454,7 +482,8 @@ void na_rules_decide(const na_flows_t *set, const na_verdicts_t *verdicts, na_ve
     judge_nothing(&j);
     if (decide(&j)) {
         v->chance = v->rules[v->kind].chance;
-        if ((j.evidence & NA_EVIDENCE_LEVEL) == 0 && v->chance > CACHED_MOST)
+        bool paused = set->sources[verdicts->source].of.throttled != 0;
+        if (((j.evidence & NA_EVIDENCE_LEVEL) == 0 || paused) && v->chance > CACHED_MOST)
             v->chance = CACHED_MOST;
         estimate_gain(&j);
     }

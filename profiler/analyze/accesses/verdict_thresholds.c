@@ -64,8 +64,13 @@ const na_threshold_row_t na_thresholds[NA_THRESHOLDS] = {
                    "of all accesses that go to other nodes; less is nothing to gain"},
     [NA_T_LINE_OWN] = {"line_own", 0.9, "share",
                        "of the accesses to a line by the threads that its parts belong to"},
+    [NA_T_LINE_READERS] = {"line_readers", 0.5, "share",
+                           "of the accesses to parts that nobody writes by threads that use no "
+                           "other part"},
     [NA_T_LINE_PROBES] = {"line_probes", 3, "looks",
                           "in which different threads used different parts of a line, one writing"},
+    [NA_T_LINE_TURNS] = {"line_turns", 0.1, "share",
+                         "of all looks at it that met a thread; less is one thread after another"},
     [NA_T_LINE_RATE] = {"line_rate", 1000, "a second",
                         "accesses to it by others than the thread with most"},
 };

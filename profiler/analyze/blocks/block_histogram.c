@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "profiler/analyze/blocks/detail.h"
-#include "profiler/analyze/blocks/replay.h"
+#include "profiler/analyze/blocks/trace_replay.h"
 
 typedef struct fill {
     na_block_histogram_t *to;

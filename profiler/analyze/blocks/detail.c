@@ -15,6 +15,10 @@ double na_age_ns(const na_nprof_header_t *h) {
     return hz > 0 ? (double)(UINT64_C(1) << h->age_shift) * 1e9 / hz : 0;
 }
 
+double na_tick_ms(const na_nprof_header_t *h) {
+    return na_age_ns(h) / (double)(UINT64_C(1) << h->age_shift) / 1e6;
+}
+
 /* --- lifetimes --- */
 
 typedef struct fold {

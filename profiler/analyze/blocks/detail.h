@@ -30,6 +30,8 @@ const na_site_lives_t *na_lives_of(const na_lives_table_t *table, uint32_t site)
 
 /* One age in nanoseconds, by the best rate of the clock that the file gives. */
 double na_age_ns(const na_nprof_header_t *header);
+/* One tick in milliseconds, by the same. */
+double na_tick_ms(const na_nprof_header_t *header);
 
 /* Sums over all places of threads. */
 void na_sizes_fold(na_reader_t *reader, na_nprof_sizes_t *sum);

@@ -1,6 +1,10 @@
 /* findings.h - what in a profile asks for attention, and what mending it would save. Pure: figures
  * only; numalloc-dump has the words, names the place and puts the most valuable first.
  *
+ * What a finding says is of the peak, of the whole run, or of a moment that the process spent time
+ * in. So what lives in the end counts for the peak as far as it lived then, and spans count as they
+ * are at a dump; at the end only if the process had been at that level for a while.
+ *
  * A finding holds if its figure is above its threshold and, where its cost can be told, that cost
  * is above a hundredth: of the peak for memory, of the run for time. What costs less is not worth a
  * line, whatever its share of something may be. */
@@ -44,19 +48,30 @@ typedef enum na_saving {
 /* Of the peak, or of the run. */
 #define NA_FINDING_WORTH 0.01
 
-typedef struct na_found {
+/* Of the run: so long the process must have had no more live than about what it has at the end, for
+ * that to be a moment of its work and not of its end. */
+#define NA_FINDING_STAY 0.05
+#define NA_FINDING_NEAR 1.5 /* "about": times what lives at the end */
+
+typedef struct na_finding_figure {
     na_finding_kind_t kind;
     double value, threshold; /* value > threshold */
     double figure[3];        /* what the value is made of, for the words; which: in findings.c */
     na_saving_t unit;
-    double saves; /* bytes at the peak, or ms, if all of it were mended */
-    double worth; /* that as a share of the peak or the run, 1 at most; 0: not known */
-    bool at_most; /* the memory may be needed: what is saved is somewhere below */
-} na_found_t;
+    double saves;  /* bytes, or ms, if all of it were mended */
+    double whole;  /* na_finding_part over all sites */
+    double worth;  /* that as a share of the peak or the run, 1 at most; 0: not known */
+    double error;  /* half the width of the 95 % interval of what was drawn, as a share; 0: exact */
+    bool at_most;  /* the memory may be needed: what is saved is somewhere below */
+    bool not_peak; /* bytes of another moment, that of the spans; of figure[0] + figure[1] */
+} na_finding_figure_t;
 
 /* Those that hold, in the order of their kinds; returns how many. */
 size_t na_findings(na_reader_t *reader, const na_sites_t *sites,
-                   na_found_t found[NA_FINDING_KINDS]);
+                   na_finding_figure_t found[NA_FINDING_KINDS]);
+
+/* Did the profile begin after the process? Then its peak and its time are not those of the run. */
+bool na_begun_late(na_reader_t *reader);
 
 /* Is the finding about the profile, and not about the program? */
 static inline bool na_finding_of_profile(na_finding_kind_t kind) {

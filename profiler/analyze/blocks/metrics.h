@@ -44,9 +44,9 @@ typedef enum na_unit {
     X(free_count, uint64_t, SUM, COUNT, "frees")                                                   \
     X(free_bytes, uint64_t, SUM, BYTES, "bytes freed, as they were asked for")                     \
     X(free_usable, uint64_t, SUM, BYTES, "bytes freed, as they were handed out")                   \
-    X(live_count, int64_t, SUM, COUNT, "blocks live at the end")                                   \
-    X(live_bytes, int64_t, SUM, BYTES, "bytes live at the end")                                    \
-    X(live_usable, int64_t, SUM, BYTES, "bytes live at the end, as handed out")                    \
+    X(live_count, int64_t, SUM, COUNT, "blocks still live")                                        \
+    X(live_bytes, int64_t, SUM, BYTES, "bytes still live")                                         \
+    X(live_usable, int64_t, SUM, BYTES, "bytes still live, as handed out")                         \
     X(peak_count, int64_t, SUM, COUNT, "blocks live at the peak of the process")                   \
     X(peak_bytes, int64_t, SUM, BYTES, "bytes live at the peak of the process")                    \
     X(local_peak_bytes, int64_t, MAX, BYTES, "most bytes of the site live at any time")            \
@@ -68,7 +68,8 @@ typedef enum na_unit {
     X(freed_here_count, uint64_t, SUM, COUNT, "calls of free from here")                           \
     X(freed_here_bytes, uint64_t, SUM, BYTES, "bytes freed by calls from here")                    \
     X(aligned_count, uint64_t, SUM, PLAIN, "allocations that asked for an alignment")              \
-    X(align_mask, uint64_t, OR, MASK, "alignments asked for: bit n for 2^n bytes")                 \
+    X(align_mask, uint64_t, OR, MASK,                                                              \
+      "alignments asked for: bit n for 2^n bytes; 0: numalloc.h's")                                \
     X(raw_allocs, uint64_t, SUM, PLAIN, "samples behind the estimates of allocations")             \
     X(raw_frees, uint64_t, SUM, PLAIN, "samples behind the estimates of frees")                    \
     X(var_alloc_count, double, SUM, VARIANCE, "variance of alloc_count")                           \

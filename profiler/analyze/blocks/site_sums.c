@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/analyze/blocks/replay.h"
+#include "profiler/analyze/blocks/trace_replay.h"
 
 static void add_cell_figures(na_counters_t *sum, const na_nprof_cell_t *cell, uint32_t peak_epoch,
                              bool sampled) {

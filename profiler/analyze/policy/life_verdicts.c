@@ -8,11 +8,11 @@
 #include "profiler/analyze/blocks/block_histogram.h"
 #include "profiler/analyze/blocks/detail.h"
 #include "profiler/analyze/blocks/findings.h"
-#include "profiler/analyze/blocks/replay.h"
+#include "profiler/analyze/blocks/trace_replay.h"
 
 #define LONG_PART 0.5     /* of the run */
 #define MOSTLY    0.5     /* of a site's blocks, long-lived */
-#define SMALL_MAX 32768.0 /* larger blocks have spans of their own (alloc/central/sizeclass.h) */
+#define SMALL_MAX 32768.0 /* larger blocks have spans of their own (alloc/core/central/block.h) */
 #define SPAN_PAGE 8192.0  /* of small blocks (page/pageheap.h); most spans are one or a few */
 #define SIZES     12u     /* doublings, 16 bytes to SMALL_MAX */
 

@@ -3,8 +3,10 @@
 
 #include <math.h>
 
-#define SHARES_PAGES 32768 /* blocks up to this size do (alloc/central/sizeclass.h) */
+#define SHARES_PAGES 32768 /* blocks up to this size do (alloc/core/central/block.h) */
 #define PAGE         4096.0
+#define BY_TOUCH     (UINT64_C(2) << 20) /* from this size on malloc binds nothing (large.h) */
+#define SOME         0.1  /* share of a site's accesses that a rule must not make worse */
 #define MOVE_S       1e-7 /* a line from one processor to another */
 
 static na_place_t no_place(const char *why_not) {
@@ -30,6 +32,19 @@ static na_place_t at_user(const na_flows_t *set, const na_verdict_t *v, na_polic
     return p;
 }
 
+/* A rule is for all blocks of the site: those of its other verdict that lie right, with another
+ * user, would no longer. */
+static bool others_lie_right(const na_verdicts_t *all, const na_verdict_t *v) {
+    for (uint32_t i = 0; i < all->count; i++) {
+        const na_verdict_t *o = &all->items[i];
+        if (o->group == v->group && o->kind == NA_VERDICT_NOTHING &&
+            o->measure.to != v->measure.to &&
+            o->measure.weight >= SOME * (o->measure.weight + v->measure.weight))
+            return true;
+    }
+    return false;
+}
+
 static na_place_t spread_place(const na_flow_group_t *g) {
     return (double)g->bytes / PAGE >= na_limit(NA_T_PAGES)
                ? at(NA_POLICY_INTERLEAVE)
@@ -43,6 +58,10 @@ na_place_t na_place_for(const na_flows_t *set, const na_verdicts_t *verdicts,
     if (v->kind == NA_VERDICT_UNDECIDABLE) return no_place("too little is known of it");
     if (g->kind != NA_FLOW_HEAP || g->site == 0)
         return no_place("no call of malloc that is known made it");
+    if (na_measure_by_policy(&v->measure) && v->kind == NA_VERDICT_OWN)
+        return no_place("the program's own memory policy places it (numactl, set_mempolicy)");
+    if (v->kind != NA_VERDICT_FALSE_SHARING && others_lie_right(verdicts, v))
+        return no_place("others of its blocks lie right, and are used from elsewhere");
     switch (v->kind) {
     case NA_VERDICT_REMOTE:
         return has_one_user(set, v) ? at_user(set, v, NA_POLICY_CONSUMER)
@@ -54,12 +73,19 @@ na_place_t na_place_for(const na_flows_t *set, const na_verdicts_t *verdicts,
                    ? at_user(set, v, NA_POLICY_NODE)
                    : no_place("its threads have moved, each to another node: pin them");
     case NA_VERDICT_PARTITION:
+        if (g->bytes_most >= BY_TOUCH)
+            return no_place("it lies where it is first written already: let each thread write its "
+                            "own part first");
+        if (v->measure.after < v->measure.weight)
+            return no_place("the thread that allocates it uses it first, and has all of its pages");
         return g->bytes_most > SHARES_PAGES
                    ? at(NA_POLICY_FIRST_TOUCH)
                    : no_place("its blocks are smaller than the pages that could lie elsewhere");
     case NA_VERDICT_SATURATED:
         return spread_place(g);
     case NA_VERDICT_WRITE_SHARED:
+        if (!na_measure_shares_lines(&v->measure))
+            return no_place("its threads use lines of their own in it: let each allocate its part");
         return v->measure.lines <= na_limit(NA_T_LINES)
                    ? no_place("a few cache lines take most of it: divide it in the source")
                    : spread_place(g);

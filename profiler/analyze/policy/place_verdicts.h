@@ -4,8 +4,8 @@
 #ifndef NUMALLOC_PROFILER_ANALYZE_POLICY_PLACE_VERDICTS_H
 #define NUMALLOC_PROFILER_ANALYZE_POLICY_PLACE_VERDICTS_H
 
-#include "alloc/policy/rules/rules.h"
 #include "profiler/analyze/accesses/verdict.h"
+#include "profiler/policy/rules/rules.h"
 
 typedef struct na_place {
     na_policy_place_t place; /* NA_POLICY_PLACE_NONE: see why_not */

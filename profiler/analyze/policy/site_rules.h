@@ -5,7 +5,7 @@
  * first, up to NA_JUDGED_FRAMES. Of each kind of action it has a verdict: a value, "leave alone",
  * or nothing that speaks for or against. A rule is a run with an action: the longest rule that is
  * the beginning of a call's stack is the one that counts, as in the allocator
- * (alloc/policy/rules/rules.h).
+ * (profiler/policy/rules/rules.h).
  *
  * For each kind the runs are taken as a tree, innermost frame at the root. Where all that lies
  * below a node has one verdict, or none to speak of, the way to that node is a rule; else one more
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/policy/rules/rules.h"
+#include "profiler/policy/rules/rules.h"
 
 #define NA_JUDGED_FRAMES NA_POLICY_FRAMES
 

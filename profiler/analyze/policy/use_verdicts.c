@@ -5,12 +5,12 @@
 #include <stdlib.h>
 
 #include "profiler/analyze/policy/rule_change.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 
 /* ---- verdicts ---- */
 
-/* The classes that sizes are rounded up to (alloc/central/sizeclass.c): by 16 bytes up to 256, then
- * eight for each doubling. */
+/* The classes that sizes are rounded up to (alloc/core/central/block.c): by 16 bytes up to 256,
+ * then eight for each doubling. */
 #define FINE_CLASSES 16u
 #define FINE_MOST    256.0
 #define CLASSES      (FINE_CLASSES + 8 * 2) /* up to NA_USE_SIZE; larger blocks count as that */

@@ -19,7 +19,7 @@
  * Hot sites make a group if all of them together have NA_USE_BYTES (less fits into the caches, or
  * nearly), if of the memory around their blocks NA_USE_BETWEEN is of idle sites, and if their calls
  * cost no more than NA_USE_COST. A site is idle if it was looked at and is used less than
- * NA_USE_IDLE times as much as the hot ones. Decision 0066 has what that gained.
+ * NA_USE_IDLE times as much as the hot ones. docs/decisions/placing.md has the gain.
  *
  * Pure. */
 #ifndef NUMALLOC_PROFILER_ANALYZE_POLICY_USE_VERDICTS_H

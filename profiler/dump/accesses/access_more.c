@@ -6,12 +6,14 @@
 
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 
 /* Factors beyond this are nothing that an option brings. */
 #define MOST_OFTEN   4.0
 #define SHORTEST_US  5000.0
-#define DEFAULT_COST 3.0
+#define DEFAULT_COST 3.0 /* where the file does not say */
+#define MOST_COST    100.0
+#define LOST         0.01 /* more samples bring more losses */
 #define MICROSECONDS 1e-3 /* of a watchpoints' period, which is in ns */
 
 static double run_ms(const na_access_view_t *view) {
@@ -26,7 +28,9 @@ static double run_ms(const na_access_view_t *view) {
 /* How to sample so many times as often; an empty text: not at all. */
 static void more_often(const na_nprof_access_source_t *s, double factor, char *out, size_t size) {
     out[0] = 0;
-    if (s->period == 0) return;
+    if (s->period == 0 || s->throttled != 0 ||
+        (double)s->lost > LOST * (double)(s->lost + s->stored))
+        return;
     if (factor > MOST_OFTEN) factor = MOST_OFTEN;
     if (s->source != NA_NPROF_SOURCE_WATCH) {
         snprintf(out, size, "NUMALLOC_ACCESS_PERIOD=%.0f (now %" PRIu64 ")",
@@ -35,8 +39,14 @@ static void more_often(const na_nprof_access_source_t *s, double factor, char *o
     }
     double now = (double)s->period * MICROSECONDS, then = floor(now / factor);
     if (then < SHORTEST_US) then = SHORTEST_US;
-    snprintf(out, size, "NUMALLOC_ACCESS_PERIOD=%.0f NUMALLOC_ACCESS_COST=%.0f (now every %.0f us)",
-             then < now ? then : now, ceil(DEFAULT_COST * factor), now);
+    if (then > now) then = now;
+    double paid = s->cost != 0 ? s->cost : DEFAULT_COST, cost = ceil(paid * factor);
+    if (cost > MOST_COST) cost = MOST_COST;
+    if (then < now || cost > paid)
+        snprintf(
+            out, size,
+            "NUMALLOC_ACCESS_PERIOD=%.0f NUMALLOC_ACCESS_COST=%.0f (now every %.0f us, %.0f %%)",
+            then, cost, now, paid);
 }
 
 void na_access_more(const na_access_view_t *view, double factor, char *out, size_t size) {
@@ -85,9 +95,9 @@ void na_access_none(const na_access_view_t *view, char *out, size_t size) {
     } else if (s->source == NA_NPROF_SOURCE_WATCH) {
         more_often(s, MOST_OFTEN, often, sizeof often);
         snprintf(out, size,
-                 "watch looked at %s words in %s, and none was used just then; run longer, or "
-                 "look more often: %s",
-                 na_text_count(count, (double)s->windows), time, often);
+                 "watch looked at %s words in %s, and none was used just then; run longer%s%s",
+                 na_text_count(count, (double)s->windows), time,
+                 often[0] != 0 ? ", or look more often: " : "", often);
     } else if (na_access_counted(s) < NA_ACCESS_SHARED) {
         snprintf(out, size,
                  "%s took none in %s: its counter ran for %.0f %% of the time, since another user, "

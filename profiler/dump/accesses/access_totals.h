@@ -5,7 +5,7 @@
 #define NUMALLOC_PROFILER_DUMP_ACCESSES_ACCESS_TOTALS_H
 
 #include "profiler/dump/accesses/access_view.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 
 #define NA_ACCESS_STEPS 60u /* parts that the time of the samples is divided into */
 

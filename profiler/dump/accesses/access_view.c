@@ -1,6 +1,7 @@
 /* access_view.c - loads what the views of accesses look at, and names it. See access_view.h. */
 #include "profiler/dump/accesses/access_view.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,10 +11,10 @@
 #include "profiler/analyze/accesses/flows_where.h"
 #include "profiler/containers/path.h"
 #include "profiler/dump/source/source_line.h"
-#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/names/demangle.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 
 static na_status_t say_no_accesses(const na_access_view_t *view) {
     const char *path = view->in[0].path;
@@ -36,10 +37,11 @@ static na_status_t make_view(na_access_view_t *view) {
     const char *path = view->in[0].path;
     if (view->flows.count == 0 && view->flows.probe_count == 0) return say_no_accesses(view);
     char why[NA_WHERE_WHY];
-    if (view->options->where != NULL && !na_flows_select(&view->flows, view->options->where, why))
+    if (view->options->accesses.where != NULL &&
+        !na_flows_select(&view->flows, view->options->accesses.where, why))
         return na_fail("--where %s; see numalloc-dump --help", why);
-    if (view->flows.count == 0 && view->options->where != NULL)
-        return na_fail("%s: no access fulfils --where %s", path, view->options->where);
+    if (view->flows.count == 0 && view->options->accesses.where != NULL)
+        return na_fail("%s: no access fulfils --where %s", path, view->options->accesses.where);
     if (!na_verdicts_make(&view->flows, &view->verdicts)) return NA_STATUS_MEMORY;
     /* Looks at lines may say something without any sample; without that, too, nothing is known. */
     bool nothing = view->flows.count == 0 && view->verdicts.count == 0;
@@ -264,21 +266,21 @@ void na_access_head(const na_access_view_t *view) {
     const na_verdicts_t *v = &view->verdicts;
     const na_nprof_access_source_t *s = &f->sources[v->source].of;
     char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
-    printf("Accesses%s: %s samples by %s, ", v->dram ? " that memory answered" : "",
-           na_text_count(a, v->samples), na_access_source_name(s->source));
+    printf("Accesses%s: %s by %s, ", v->dram ? " that memory or another core's cache answered" : "",
+           na_text_counted(a, v->samples, "sample"), na_access_source_name(s->source));
     if (s->source == NA_NPROF_SOURCE_WATCH)
-        printf("in %s rounds; ", na_text_count(b, (double)f->rounds));
+        printf("in %s; ", na_text_counted(b, (double)f->rounds, "round"));
     else if (s->period != 0)
-        printf("one for %s %ss; ", na_text_count(b, (double)s->period),
-               na_access_unit_name(s->unit));
+        printf("one for %s; ", na_text_counted(b, (double)s->period, na_access_unit_name(s->unit)));
     else
         printf("unit %s; ", na_access_unit_name(s->unit));
-    printf("%u threads, %u nodes, %s", f->thread_count, f->node_count,
+    printf("%s, %s, %s", na_text_counted(a, f->thread_count, "thread"),
+           na_text_counted(b, f->node_count, "node"),
            na_text_ms(c, (f->end_ns - f->start_ns) / 1000000));
     if (f->process_count > 1) printf(", %u processes", f->process_count);
-    if (view->options->where != NULL) {
+    if (view->options->accesses.where != NULL) {
         fputs("; only ", stdout);
-        na_text_put(stdout, view->options->where);
+        na_text_put(stdout, view->options->accesses.where);
     }
     if (v->remote == v->remote)
         printf("\nTo other nodes: %.1f %%%s", 100 * v->remote,
@@ -301,11 +303,16 @@ void na_access_notes(const na_access_view_t *view) {
     if (v->samples != 0)
         na_access_more(view, na_limit(NA_T_SAMPLES_ALL) / v->samples, more, sizeof more);
     if (!v->enough)
-        printf("Note: %s samples; below %s, small shares are uncertain: %s.\n",
-               na_text_count(a, v->samples), na_text_count(b, na_limit(NA_T_SAMPLES_ALL)), more);
+        printf("Note: %s; below %s, small shares are uncertain: %s.\n",
+               na_text_counted(a, v->samples, "sample"),
+               na_text_count(b, na_limit(NA_T_SAMPLES_ALL)), more);
     if (s->lost != 0)
         printf("Note: %s samples were lost (%.2f %%).\n", na_text_count(a, (double)s->lost),
                100 * (double)s->lost / (double)(s->lost + s->stored));
+    if (s->throttled != 0)
+        printf("Note: the kernel paused the sampling %s times, when there was most to sample: no "
+               "verdict is certain; sample less often: NUMALLOC_ACCESS_PERIOD=%" PRIu64 ".\n",
+               na_text_count(a, (double)s->throttled), 2 * s->period);
     if (na_access_counted(s) < NA_ACCESS_SHARED) /* the figures hold: they are shares */
         printf(
             "Note: the counter ran for %.0f %% of the time; another user, such as perf, had it for "
@@ -401,7 +408,7 @@ void na_access_json_head(na_json_t *json, const na_access_view_t *view, const ch
     const na_flows_t *f = &view->flows;
     const na_verdicts_t *v = &view->verdicts;
     na_json_document(json, name);
-    na_json_string(json, "where", view->options->where);
+    na_json_string(json, "where", view->options->accesses.where);
     na_json_string(json, "source", na_access_source_name(f->sources[v->source].of.source));
     na_json_string(json, "unit", na_access_unit_name(f->sources[v->source].of.unit));
     na_json_bool(json, "made_up", (f->sources[v->source].of.flags & NA_NPROF_ACCESS_MADE_UP) != 0);

@@ -109,13 +109,14 @@ void na_access_json_verdict(na_json_t *json, const char *name, const na_access_v
 
 /* verdict_words.c: what to do about it, in code, by command, by placement; and the reason of an
  * undecided one. */
-typedef struct na_advice {
+typedef struct na_verdict_advice {
     char code[2048];    /* in the program */
     char command[256];  /* around the program; "": none helps */
     char placement[64]; /* "node 2", "interleave", "local", "replicate", "pin", "pad"; "": none */
     char expected[256]; /* what it may gain */
     char reason[512];   /* undecidable: why */
-} na_advice_t;
+    char cause[256];    /* a memory policy of the program's own; "": not that */
+} na_verdict_advice_t;
 /* Adds to one of these. */
 #define NA_ADVISE(to, ...) na_text_append(to, sizeof(to), __VA_ARGS__)
 /* access_more.c: what to do where there are too few samples, by how many times; and why a profile
@@ -131,10 +132,12 @@ double na_access_counted(const na_nprof_access_source_t *source);
 void na_verdict_put_line(const na_access_view_t *view, const na_verdict_t *verdict);
 void na_verdict_json_line(na_json_t *json, const na_access_view_t *view,
                           const na_verdict_t *verdict);
+/* What the verdict means, in a sentence. */
+const char *na_verdict_means(const na_access_view_t *view, const na_verdict_t *verdict);
 void na_verdict_advice_line(const na_access_view_t *view, const na_verdict_t *verdict,
-                            na_advice_t *advice);
+                            na_verdict_advice_t *advice);
 void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *verdict,
-                       na_advice_t *advice);
+                       na_verdict_advice_t *advice);
 
 /* Parts of the views functions and threads. */
 na_status_t na_view_access_functions(na_view_input_t *in);

@@ -19,6 +19,14 @@ static double writes_of(const na_line_part_t *p) {
     return p->writes / (p->reads + p->writes);
 }
 
+/* The part that is written most. */
+static const na_line_part_t *written_part(const na_line_t *line) {
+    const na_line_part_t *most = &line->parts[0];
+    for (uint32_t i = 1; i < line->count; i++)
+        if (line->parts[i].writes > most->writes) most = &line->parts[i];
+    return most;
+}
+
 void na_verdict_put_line(const na_access_view_t *view, const na_verdict_t *v) {
     const na_line_t *line = line_of(view, v);
     char rate[NA_TEXT], thread[NA_LABEL], first[NA_TEXT], last[NA_TEXT];
@@ -37,7 +45,12 @@ void na_verdict_put_line(const na_access_view_t *view, const na_verdict_t *v) {
         printf(", %s accesses a second, %.0f %% writes\n",
                na_text_count(rate, p->reads + p->writes), 100 * writes_of(p));
     }
-    if (v->line_count > 1) printf("    and %u lines more of the same origin\n", v->line_count - 1);
+    if (line->lives > 1)
+        printf("    the same was seen of other blocks of this origin: %u sets of them\n",
+               line->lives);
+    if (v->line_count > 1)
+        printf("    and %u line%s more of the same origin\n", v->line_count - 1,
+               v->line_count == 2 ? "" : "s");
 }
 
 void na_verdict_json_line(na_json_t *json, const na_access_view_t *view, const na_verdict_t *v) {
@@ -51,6 +64,8 @@ void na_verdict_json_line(na_json_t *json, const na_access_view_t *view, const n
     na_json_u64(json, "address", line->address);
     na_json_u64(json, "lines", v->line_count);
     na_json_u64(json, "threads", line->threads);
+    na_json_u64(json, "lives", line->lives);
+    na_json_bool(json, "beside", na_line_is_beside(line));
     na_json_u64(json, "looks", line->probes);
     na_json_u64(json, "conflicts", line->conflicts);
     na_json_u64(json, "first_ns", line->first_ns);
@@ -83,6 +98,7 @@ void na_verdict_json_line(na_json_t *json, const na_access_view_t *view, const n
  * the next are multiples of it, since not every thread need have been met. 0: they are not. */
 static uint64_t line_distance(const na_line_t *line) {
     uint64_t step = 0, begins = line->parts[0].address;
+    if (line->apart != 0) return 4; /* words that are two; of others it need not be known yet */
     for (uint32_t i = 1; i < line->count; i++) {
         if (line->parts[i].length != line->parts[0].length) return 0;
         if (line->parts[i].thread == line->parts[i - 1].thread) continue;
@@ -96,12 +112,25 @@ static uint64_t line_distance(const na_line_t *line) {
     return step;
 }
 
-void na_verdict_advice_line(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
+void na_verdict_advice_line(const na_access_view_t *view, const na_verdict_t *v,
+                            na_verdict_advice_t *a) {
     const na_line_t *line = line_of(view, v);
     const na_flow_group_t *g = &view->flows.groups[v->group];
     char count[NA_TEXT];
     uint64_t apart = line_distance(line);
-    if (line->objects > 1) {
+    if (na_line_is_beside(line)) {
+        const na_line_part_t *written = written_part(line);
+        NA_ADVISE(
+            a->code,
+            "keep what is written away from what is only read: give the %s at offset %" PRIu64
+            " a line of its own (alignas(64) on it, and on what follows it); each write takes "
+            "the line from the threads that read what lies beside it",
+            line->objects > 1           ? "block"
+            : g->kind == NA_FLOW_STATIC ? "variable"
+                                        : "field",
+            part_offset(view, written));
+        NA_ADVISE(a->placement, "separate");
+    } else if (line->objects > 1) {
         NA_ADVISE(
             a->code,
             "separate them: these %u objects are smaller than a line and lie in one. Give each "

@@ -6,12 +6,12 @@
 
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 
 /* Blocks up to this size share their pages with others: numalloc_migrate leaves them where they are
- * (alloc/central/sizeclass.h). */
+ * (alloc/core/central/block.h). */
 #define SHARES_PAGES 32768
-/* From this size on they lie where they are first touched (alloc/malloc/large.h). */
+/* From this size on they lie where they are first touched (alloc/core/malloc/large.h). */
 #define BY_TOUCH     (2u << 20)
 #define MOST_LISTED  8u  /* ranges and groups that are spelled out */
 #define MOST_THREADS 16u /* of a group, */
@@ -49,7 +49,17 @@ static bool several_users(const na_access_view_t *view, const na_verdict_t *v) {
            v->measure.from[v->measure.to] < na_limit(NA_T_ONE_NODE) * all;
 }
 
-static void for_remote(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
+/* Bound memory stays where it is; the kernel's own balancing moves what one node uses. */
+static void offer_balancing(const na_access_view_t *view, const na_verdict_t *v,
+                            na_verdict_advice_t *a) {
+    if (!movable(view, v) || na_measure_by_policy(&v->measure)) return;
+    NA_ADVISE(a->command,
+              "%swhere kernel.numa_balancing is on, NUMALLOC_NUMA=unbound lets the kernel move it",
+              a->command[0] != 0 ? "; or, " : "");
+}
+
+static void for_remote(const na_access_view_t *view, const na_verdict_t *v,
+                       na_verdict_advice_t *a) {
     char node[NA_LABEL], why[NA_LABEL];
     na_flow_kind_t kind = view->flows.groups[v->group].kind;
     na_access_node(view, v->measure.to, node);
@@ -88,14 +98,15 @@ static void for_remote(const na_access_view_t *view, const na_verdict_t *v, na_a
                   "with move_pages(2)",
                   node);
     NA_ADVISE(a->command,
-              "run producer and consumer on one node: numactl --cpunodebind=%.8s PROGRAM (if one "
-              "node has room for both)",
+              "run producer and consumer on one node, if it has room for both: numactl "
+              "--cpunodebind=%.8s PROGRAM",
               node);
     NA_ADVISE(a->placement, "node %.8s", node);
 }
 
-static void put_ranges(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
-    na_part_t parts[MOST_LISTED];
+static void put_ranges(const na_access_view_t *view, const na_verdict_t *v,
+                       na_verdict_advice_t *a) {
+    na_verdict_part_t parts[MOST_LISTED];
     if (v->object == NA_FLOWS_NONE) return;
     uint32_t count = na_measure_parts(&view->flows, &view->verdicts, v->object, parts, MOST_LISTED);
     if (count == 0 || count > MOST_LISTED) return;
@@ -109,7 +120,8 @@ static void put_ranges(const na_access_view_t *view, const na_verdict_t *v, na_a
     NA_ADVISE(a->code, ")");
 }
 
-static void for_partition(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
+static void for_partition(const na_access_view_t *view, const na_verdict_t *v,
+                          na_verdict_advice_t *a) {
     if (movable(view, v)) {
         NA_ADVISE(
             a->code,
@@ -147,7 +159,7 @@ static void for_partition(const na_access_view_t *view, const na_verdict_t *v, n
 
 /* ---- groups of threads ---- */
 
-static void advise_threads(const na_access_view_t *view, uint32_t group, na_advice_t *a) {
+static void advise_threads(const na_access_view_t *view, uint32_t group, na_verdict_advice_t *a) {
     const na_clusters_t *c = &view->verdicts.clusters;
     uint32_t shown = 0, all = 0;
     for (uint32_t t = 0; t < view->flows.thread_count; t++) {
@@ -162,7 +174,7 @@ static void advise_threads(const na_access_view_t *view, uint32_t group, na_advi
 /* What the group's threads share, of this verdict: ids, where they lie, and how to have them on the
  * node. */
 static void put_buffers(const na_access_view_t *view, const na_verdict_t *v, uint32_t group,
-                        na_advice_t *a) {
+                        na_verdict_advice_t *a) {
     const na_clusters_t *c = &view->verdicts.clusters;
     const na_flow_group_t *g = &view->flows.groups[v->group];
     uint32_t all = 0, shown = 0;
@@ -199,7 +211,8 @@ static void put_buffers(const na_access_view_t *view, const na_verdict_t *v, uin
                   " too: let these threads touch them first, or move them with move_pages(2)");
 }
 
-static void for_cluster(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
+static void for_cluster(const na_access_view_t *view, const na_verdict_t *v,
+                        na_verdict_advice_t *a) {
     const na_clusters_t *c = &view->verdicts.clusters;
     const na_flow_group_t *g = &view->flows.groups[v->group];
     uint32_t listed = 0, left = 0;
@@ -229,7 +242,8 @@ static void for_cluster(const na_access_view_t *view, const na_verdict_t *v, na_
     NA_ADVISE(a->placement, "pin");
 }
 
-static void for_several(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
+static void for_several(const na_access_view_t *view, const na_verdict_t *v,
+                        na_verdict_advice_t *a) {
     char size[NA_TEXT], copies[NA_TEXT];
     double bytes = largest(view, v);
     unsigned others = view->flows.node_count > 1 ? view->flows.node_count - 1 : 1;
@@ -260,6 +274,12 @@ static void for_several(const na_access_view_t *view, const na_verdict_t *v, na_
         NA_ADVISE(a->placement, "replicate");
         return;
     case NA_VERDICT_WRITE_SHARED:
+        if (!na_measure_shares_lines(&v->measure)) {
+            NA_ADVISE(a->code, "let each thread allocate its part by itself, on its node "
+                               "(numalloc_alloc_local); a line of its own it has already");
+            NA_ADVISE(a->placement, "local");
+            return;
+        }
         if (v->measure.lines <= na_limit(NA_T_LINES)) {
             NA_ADVISE(a->code,
                       "%u cache line%s take most of it: give each thread a line of its own "
@@ -288,7 +308,7 @@ static void for_several(const na_access_view_t *view, const na_verdict_t *v, na_
     }
 }
 
-static void for_saturated(const na_verdict_t *v, na_advice_t *a) {
+static void for_saturated(const na_verdict_t *v, na_verdict_advice_t *a) {
     (void)v;
     NA_ADVISE(a->code,
               "spread its pages over the nodes: numalloc_alloc_interleaved(size, NULL, 0)");
@@ -296,7 +316,8 @@ static void for_saturated(const na_verdict_t *v, na_advice_t *a) {
     NA_ADVISE(a->placement, "interleave");
 }
 
-static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
+static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v,
+                            na_verdict_advice_t *a) {
     const na_nprof_access_source_t *s = &view->flows.sources[view->verdicts.source].of;
     const char *name = na_access_source_name(s->source);
     char count[NA_TEXT], more[256];
@@ -344,7 +365,7 @@ static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v,
     }
 }
 
-static void expect(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
+static void expect(const na_access_view_t *view, const na_verdict_t *v, na_verdict_advice_t *a) {
     if (v->kind == NA_VERDICT_FALSE_SHARING) return; /* na_verdict_advice_line says it */
     if (v->kind != NA_VERDICT_NOTHING && view->verdicts.remote < na_limit(NA_T_GAIN)) {
         NA_ADVISE(a->expected, "nothing to gain: of all accesses %.1f %% go to other nodes",
@@ -362,9 +383,33 @@ static void expect(const na_access_view_t *view, const na_verdict_t *v, na_advic
         NA_ADVISE(a->expected, "not estimated: it depends on the caches");
 }
 
-void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
+/* Is where it lies wrong, and the program's own doing? */
+static bool by_own_policy(const na_verdict_t *v) {
+    return na_measure_by_policy(&v->measure) && v->kind != NA_VERDICT_NOTHING &&
+           v->kind != NA_VERDICT_UNDECIDABLE && v->kind != NA_VERDICT_FALSE_SHARING;
+}
+
+const char *na_verdict_means(const na_access_view_t *view, const na_verdict_t *v) {
+    if (v->kind == NA_VERDICT_FALSE_SHARING &&
+        na_line_is_beside(&view->verdicts.lines.items[v->line]))
+        return "threads read what nobody writes, and it lies in one line of the cache with what "
+               "others write";
+    if (v->kind == NA_VERDICT_WRITE_SHARED && !na_measure_shares_lines(&v->measure))
+        return "threads of several nodes each use lines of their own in it, in pages of one node";
+    if (v->kind == NA_VERDICT_OWN && by_own_policy(v))
+        return "one thread uses it, and the program's own memory policy placed it on other nodes";
+    return na_verdict_texts[v->kind].means;
+}
+
+void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *v,
+                       na_verdict_advice_t *a) {
     memset(a, 0, sizeof *a);
     char thread[NA_LABEL], node[NA_LABEL];
+    if (by_own_policy(v))
+        NA_ADVISE(a->cause,
+                  "a memory policy that the program set (numactl, set_mempolicy) placed it: %s",
+                  v->measure.spread <= na_limit(NA_T_SPREAD) ? "its pages are spread over the nodes"
+                                                             : "most of it is bound to one node");
     switch (v->kind) {
     case NA_VERDICT_MIGRATED:
         na_access_thread_label(view, v->measure.reader, thread);
@@ -376,19 +421,31 @@ void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *v, na_a
                       : "copy the data after it has moved, to numalloc_alloc_local(size)");
         NA_ADVISE(a->command, "numactl --cpunodebind=%.8s PROGRAM, or taskset",
                   na_access_node(view, v->measure.at, node));
+        offer_balancing(view, v, a);
         NA_ADVISE(a->placement, "pin");
         break;
     case NA_VERDICT_OWN:
+        if (na_measure_by_policy(&v->measure)) {
+            NA_ADVISE(a->code,
+                      "call set_mempolicy only around what all nodes use, or allocate that with "
+                      "numalloc_alloc_interleaved(size, NULL, 0); what one thread uses: "
+                      "numalloc_alloc_local(size)");
+            NA_ADVISE(a->command, "run it without numactl's --interleave, --membind, --preferred");
+            NA_ADVISE(a->placement, "local");
+            break;
+        }
         NA_ADVISE(
             a->code,
             "allocate on the thread's own node: numalloc_alloc_local(size); with another "
             "allocator, or a pool, let each thread touch its memory first, and give each node "
             "an arena of its own");
         NA_ADVISE(a->command, "numactl --localalloc PROGRAM");
+        offer_balancing(view, v, a);
         NA_ADVISE(a->placement, "local");
         break;
     case NA_VERDICT_REMOTE:
         for_remote(view, v, a);
+        offer_balancing(view, v, a);
         break;
     case NA_VERDICT_PARTITION:
         for_partition(view, v, a);

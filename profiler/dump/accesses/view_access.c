@@ -40,7 +40,7 @@ static double all_remote(const na_access_view_t *view) {
 
 static na_status_t write_table(na_access_view_t *view, na_table_t *table,
                                const na_table_print_t *print) {
-    if (view->options->format == NA_FORMAT_TEXT) {
+    if (view->options->table.format == NA_FORMAT_TEXT) {
         na_access_head(view);
         na_access_notes(view);
         putchar('\n');

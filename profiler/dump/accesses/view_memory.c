@@ -204,7 +204,7 @@ static na_status_t put_memory_json(na_json_t *json, const na_access_view_t *view
 
 static na_status_t show_memory_view(const na_access_view_t *view, const na_access_totals_t *all) {
     const na_options_t *options = view->options;
-    if (options->format == NA_FORMAT_TEXT) {
+    if (options->table.format == NA_FORMAT_TEXT) {
         na_access_head(view);
         na_access_notes(view);
         if (!na_table_wanted(options)) {
@@ -219,7 +219,7 @@ static na_status_t show_memory_view(const na_access_view_t *view, const na_acces
     if (table == NULL) return NA_STATUS_MEMORY;
     fill_table(table, view, all);
     const na_table_print_t print = {.view = "memory", .title = "\nAccesses (%s)", .all = true};
-    na_status_t status = options->format == NA_FORMAT_JSON
+    na_status_t status = options->table.format == NA_FORMAT_JSON
                              ? put_memory_json(&json, view, all, table, &print)
                              : na_table_write(table, options, &print);
     na_table_close(table);
@@ -248,7 +248,7 @@ const na_view_t na_view_row_memory = {
             "or --top, which hold for these rows (\"rows\" of --json).",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ACCESSES,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WHERE) | NA_TAKES(WRAPPERS),
     .tables = {{&memory_table, 0}},
     .show_files = show_memory,
 };

@@ -9,7 +9,7 @@
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 
 #define STEPS    64u
 #define ROWS     24u    /* threads that are drawn, those with most accesses */
@@ -230,7 +230,7 @@ static na_status_t put_flow_functions(na_json_t *json, const na_access_view_t *v
                                         .title = "\nBy function (%s)",
                                         .json = json_function,
                                         .arg = &functions};
-        status = view->options->format == NA_FORMAT_JSON
+        status = view->options->table.format == NA_FORMAT_JSON
                      ? na_table_json_rows(json, "functions", table, view->options, &print)
                      : na_table_write(table, view->options, &print);
     }
@@ -359,9 +359,9 @@ static na_status_t show_object(const char *const *files, size_t count,
     na_json_t json = na_json_open(stdout);
     if (!gather_flow(&view, (uint32_t)number, &flow))
         status = NA_STATUS_MEMORY;
-    else if (options->format == NA_FORMAT_JSON)
+    else if (options->table.format == NA_FORMAT_JSON)
         status = put_object_json(&json, &view, (uint32_t)number, &flow);
-    else if (options->format == NA_FORMAT_CSV)
+    else if (options->table.format == NA_FORMAT_CSV)
         status = put_flow_functions(NULL, &view, &flow);
     else
         status = put_object_text(&view, (uint32_t)number, &flow);
@@ -376,7 +376,7 @@ const na_view_t na_view_row_object = {
     .more = "ID: as 'objects' has it. --sort, --filter, --top and --csv are about the functions.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ACCESSES,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WHERE) | NA_TAKES(WRAPPERS) | NA_TAKES(SOURCE_PATH),
     .tables = {{&object_table, 0}},
     .show_files = show_object,
 };

@@ -127,7 +127,7 @@ static void fill_object_row(const na_access_view_t *view, na_table_t *table, con
 
 static na_status_t show_objects_view(na_access_view_t *view) {
     const na_flows_t *f = &view->flows;
-    bool each = view->options->instances;
+    bool each = view->options->accesses.instances;
     na_table_t *table = na_table_open(&objects_table);
     uint32_t *seen = calloc((size_t)f->thread_count + 1, sizeof *seen);
     na_watched_t estimate = {0};
@@ -156,7 +156,7 @@ static na_status_t show_objects_view(na_access_view_t *view) {
             if (!each && row.sum.samples != 0)
                 fill_object_row(view, table, &row, remote, g, NA_FLOWS_NONE);
         }
-        bool text = view->options->format == NA_FORMAT_TEXT;
+        bool text = view->options->table.format == NA_FORMAT_TEXT;
         if (text) {
             na_access_head(view);
             na_access_notes(view);
@@ -187,8 +187,8 @@ const na_view_t na_view_row_objects = {
     .more = "By origin: site, variable, file. --instances: every object by itself.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ACCESSES,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_INSTANCES | NA_TAKES_WRAPPERS |
-             NA_TAKES_SOURCE_PATH,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WHERE) | NA_TAKES(INSTANCES) | NA_TAKES(WRAPPERS) |
+             NA_TAKES(SOURCE_PATH),
     .tables = {{&objects_table, 0}},
     .show_files = show_objects,
 };

@@ -136,7 +136,7 @@ static na_status_t show_pages_view(na_access_view_t *view) {
             fill_pages_row(view, table, places + i, end - i, remote, page_size, seen, seen_object,
                            ++number);
         }
-        if (view->options->format == NA_FORMAT_TEXT) {
+        if (view->options->table.format == NA_FORMAT_TEXT) {
             na_access_head(view);
             na_access_notes(view);
         }
@@ -162,7 +162,7 @@ const na_view_t na_view_row_pages = {
     .help = "accesses by page: where it lies, and from where it is touched",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ACCESSES,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WHERE) | NA_TAKES(WRAPPERS) | NA_TAKES(SOURCE_PATH),
     .tables = {{&pages_table, 0}},
     .show_files = show_pages,
 };

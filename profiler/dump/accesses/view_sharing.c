@@ -143,7 +143,7 @@ static void put_sharing_json(na_json_t *json, const na_access_view_t *view, shar
     na_json_end(json);
     na_json_array(json, "rows");
     size_t shown = 0;
-    for (uint32_t o = 0; o < f->object_count && shown < view->options->top; o++) {
+    for (uint32_t o = 0; o < f->object_count && shown < view->options->table.top; o++) {
         if (f->objects[o].samples < 2) continue;
         gather_shared(view, o, s);
         if (s->threads < 2) continue;
@@ -184,11 +184,11 @@ static na_status_t show_sharing(const char *const *files, size_t count,
     shared_t s = {.by_thread = calloc((size_t)view.flows.thread_count + 1, sizeof(double))};
     if (s.by_thread == NULL) {
         status = NA_STATUS_MEMORY;
-    } else if (options->format == NA_FORMAT_JSON) {
+    } else if (options->table.format == NA_FORMAT_JSON) {
         na_json_t json = na_json_open(stdout);
         put_sharing_json(&json, &view, &s);
     } else {
-        if (options->format == NA_FORMAT_TEXT) {
+        if (options->table.format == NA_FORMAT_TEXT) {
             na_access_head(&view);
             na_access_notes(&view);
             put_groups(&view);
@@ -205,7 +205,7 @@ const na_view_t na_view_row_sharing = {
     .help = "objects that threads share, and the groups of threads that they make",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ACCESSES,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WHERE) | NA_TAKES(WRAPPERS) | NA_TAKES(SOURCE_PATH),
     .tables = {{&sharing_table, 0}},
     .show_files = show_sharing,
 };

@@ -61,7 +61,7 @@ static void put_node_shares(const na_access_view_t *view, const char *title,
 #define MOST_PARTS 16u
 
 static void put_parts(const na_access_view_t *view, uint32_t object) {
-    na_part_t parts[MOST_PARTS];
+    na_verdict_part_t parts[MOST_PARTS];
     char from[NA_TEXT], to[NA_TEXT], node[NA_LABEL], at[NA_LABEL];
     uint32_t count = na_measure_parts(&view->flows, &view->verdicts, object, parts, MOST_PARTS);
     if (count == UINT32_MAX) return;
@@ -108,13 +108,13 @@ static void put_one(void *arg, uint64_t index, size_t number) {
     const na_access_view_t *view = arg;
     const na_verdict_t *v = &view->verdicts.items[index];
     char name[NA_LABEL], cost[NA_LABEL];
-    na_advice_t advice;
+    na_verdict_advice_t advice;
     na_access_verdict_label(view, v, name);
     na_access_cost_text(view, v, cost);
     na_verdict_advice(view, v, &advice);
     printf("\n%zu. %s: ", number, na_verdict_texts[v->kind].title);
     na_text_put(stdout, name);
-    printf("\n  %s; %s", na_verdict_texts[v->kind].means, cost);
+    printf("\n  %s; %s", na_verdict_means(view, v), cost);
     if (v->kind != NA_VERDICT_UNDECIDABLE)
         printf("; confidence %s (%.0f %%)", na_access_confidence(v->chance),
                floor(100 * v->chance));
@@ -128,7 +128,8 @@ static void put_one(void *arg, uint64_t index, size_t number) {
     }
     const struct {
         const char *title, *text;
-    } lines[] = {{"in the code", advice.code},
+    } lines[] = {{"cause", advice.cause},
+                 {"in the code", advice.code},
                  {"by command", advice.command},
                  {"placement", advice.placement},
                  {"expected", advice.expected}};
@@ -192,6 +193,7 @@ static void json_measure(na_json_t *json, const na_access_view_t *view, const na
         {"remote", m->remote},
         {"own", m->own},
         {"moved", m->moved},
+        {"policy", m->policy},
         {"one_node", m->one_node},
         {"settled", m->settled},
         {"allocator", m->allocator},
@@ -204,6 +206,7 @@ static void json_measure(na_json_t *json, const na_access_view_t *view, const na
         {"handoff_ns", m->handoff_ns == 0 ? (double)NAN : (double)m->handoff_ns},
         {"last_store_ns", m->last_store_ns == 0 ? (double)NAN : (double)m->last_store_ns},
         {"lines", m->lines},
+        {"line_own", m->line_own},
         {"in_cluster", m->in_cluster},
         {"parted", m->parted},
         {"misplaced", m->misplaced},
@@ -224,7 +227,7 @@ static void json_measure(na_json_t *json, const na_access_view_t *view, const na
 static void json_parts(na_json_t *json, const na_access_view_t *view, const na_verdict_t *v) {
     enum { MOST = 1024 };
     if (v->object == NA_FLOWS_NONE) return;
-    na_part_t *parts = calloc(MOST, sizeof *parts);
+    na_verdict_part_t *parts = calloc(MOST, sizeof *parts);
     if (parts == NULL) return;
     uint32_t count = na_measure_parts(&view->flows, &view->verdicts, v->object, parts, MOST);
     na_json_array(json, "parts");
@@ -275,7 +278,7 @@ static void json_groups(na_json_t *json, const na_access_view_t *view, const na_
 void na_access_json_verdict(na_json_t *json, const char *name, const na_access_view_t *view,
                             const na_verdict_t *v) {
     char label[NA_LABEL];
-    na_advice_t advice;
+    na_verdict_advice_t advice;
     na_access_verdict_label(view, v, label);
     na_verdict_advice(view, v, &advice);
     const na_flow_group_t *g = &view->flows.groups[v->group];
@@ -298,8 +301,9 @@ void na_access_json_verdict(na_json_t *json, const char *name, const na_access_v
     na_json_number(json, "gain_latency", v->gain_latency);
     const struct {
         const char *name, *text;
-    } texts[] = {{"means", na_verdict_texts[v->kind].means},
+    } texts[] = {{"means", na_verdict_means(view, v)},
                  {"reason", advice.reason},
+                 {"cause", advice.cause},
                  {"code", advice.code},
                  {"command", advice.command},
                  {"placement", advice.placement},
@@ -375,7 +379,7 @@ static void fill_verdict_row(na_table_t *table, const na_access_view_t *view,
     const na_flow_group_t *g = &view->flows.groups[v->group];
     bool decided = v->kind != NA_VERDICT_UNDECIDABLE;
     char name[NA_LABEL];
-    na_advice_t advice;
+    na_verdict_advice_t advice;
     na_access_verdict_label(view, v, name);
     na_verdict_advice(view, v, &advice);
     na_table_text(table, NAME, name);
@@ -399,21 +403,62 @@ static void fill_verdict_row(na_table_t *table, const na_access_view_t *view,
         na_table_text(table, ADVICE + i, texts[i]);
 }
 
+/* Is there something to do about it? Of others a text has one line for all, unless they are asked
+ * for. */
+static bool is_to_do(const na_access_view_t *view, const na_verdict_t *v) {
+    const na_options_t *o = view->options;
+    if (o->table.format != NA_FORMAT_TEXT || na_option_given(o, NA_SET_TOP) ||
+        o->table.filter.given || o->table.sort != NULL)
+        return true;
+    return v->kind == NA_VERDICT_FALSE_SHARING ||
+           (v->kind != NA_VERDICT_NOTHING && v->kind != NA_VERDICT_UNDECIDABLE &&
+            !(view->verdicts.remote < na_limit(NA_T_GAIN)));
+}
+
+/* Those that are not shown in one line: the dearest that is not decided, and why. */
+static void put_idle_verdicts(const na_access_view_t *view) {
+    const na_verdict_t *first = NULL;
+    uint32_t undecided = 0, fine = 0;
+    for (uint32_t i = 0; i < view->verdicts.count; i++) {
+        const na_verdict_t *v = &view->verdicts.items[i];
+        if (is_to_do(view, v)) continue;
+        fine += v->kind == NA_VERDICT_NOTHING;
+        if (v->kind != NA_VERDICT_UNDECIDABLE) continue;
+        undecided++;
+        if (first == NULL || v->cost_share > first->cost_share) first = v;
+    }
+    if (undecided + fine == 0) return;
+    putchar('\n');
+    if (first != NULL) {
+        char name[NA_LABEL];
+        na_verdict_advice_t advice;
+        na_access_verdict_label(view, first, name);
+        na_verdict_advice(view, first, &advice);
+        printf("Not decided: ");
+        na_text_put(stdout, name);
+        printf(" (%.1f %% of all remote cost): %s; ", 100 * first->cost_share, advice.reason);
+        if (undecided > 1) printf("nor %u more; ", undecided - 1);
+    }
+    if (fine != 0) printf("nothing is wrong with %u more; ", fine);
+    printf("--top 0 shows %s\n", undecided + fine > 1 ? "them" : "it");
+}
+
 static na_status_t show_verdicts_view(na_access_view_t *view) {
     const na_verdicts_t *v = &view->verdicts;
     na_table_t *table = na_table_open(&verdicts_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     uint32_t fine = 0;
     for (uint32_t i = 0; i < v->count; i++) {
+        fine += v->items[i].kind == NA_VERDICT_NOTHING;
+        if (!is_to_do(view, &v->items[i])) continue;
         na_table_row(table, i);
         fill_verdict_row(table, view, &v->items[i]);
-        fine += v->items[i].kind == NA_VERDICT_NOTHING;
     }
     const na_table_print_t print = {
         .view = "verdicts", .text = put_one, .json = put_json_one, .arg = view};
     na_status_t status = NA_STATUS_WHOLE;
-    bool text = view->options->format == NA_FORMAT_TEXT;
-    if (view->options->format == NA_FORMAT_JSON) {
+    bool text = view->options->table.format == NA_FORMAT_TEXT;
+    if (view->options->table.format == NA_FORMAT_JSON) {
         na_json_t json = na_json_open(stdout);
         na_access_json_head(&json, view, "verdicts");
         na_json_object(&json, "thresholds");
@@ -425,7 +470,8 @@ static na_status_t show_verdicts_view(na_access_view_t *view) {
     } else {
         if (text) na_access_head(view);
         if (text) na_access_notes(view);
-        status = na_table_write(table, view->options, &print);
+        if (na_table_rows(table) != 0 || v->count == 0)
+            status = na_table_write(table, view->options, &print);
     }
     na_table_close(table);
     bool much = v->remote >= na_limit(NA_T_REMOTE);
@@ -438,6 +484,8 @@ static na_status_t show_verdicts_view(na_access_view_t *view) {
     else if (text && na_access_no_gain(view))
         printf("\nThere is nothing to gain: of all accesses %.1f %% go to other nodes.\n",
                100 * v->remote);
+    else if (text)
+        put_idle_verdicts(view);
     for (uint32_t n = 0; text && n < view->flows.node_count; n++)
         if (v->nodes[n].saturated)
             printf("\nNode %u is saturated: %.0f %% of the accesses, at %.2f times the latency of "
@@ -459,7 +507,7 @@ const na_view_t na_view_row_verdicts = {
     .more = "docs/access-profiling.md has the rules and their thresholds.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ACCESSES,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WHERE) | NA_TAKES(WRAPPERS) | NA_TAKES(SOURCE_PATH),
     .tables = {{&verdicts_table, 0}},
     .show_files = show_verdicts,
 };

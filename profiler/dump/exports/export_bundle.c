@@ -84,8 +84,8 @@ static bool put_node_frames(bundle_t *b, const na_nprof_stack_t *node,
         put_field(b, f->file);
         fprintf(b->text, "\t%u", f->line);
         put_field(b, home->file);
-        fprintf(b->text, "\t%u\t%" PRIx64 "\t%d\n", home->line, f->offset,
-                (f->inlined ? 1 : 0) | (f->named ? 2 : 0) | (f->runtime ? 4 : 0));
+        fprintf(b->text, "\t%u\t%" PRIx64 "\t%d\t%u\n", home->line, f->offset,
+                (f->inlined ? 1 : 0) | (f->named ? 2 : 0) | (f->runtime ? 4 : 0), home->apart);
     }
     if (ftell(b->text) < (long)CHUNK_TEXT) return true;
     return close_chunk(b) && open_text(b);
@@ -171,8 +171,6 @@ static na_status_t show_bundle(na_view_input_t *in) {
     size_t size;
     if (na_reader_symbols(in->reader, &size) != NULL)
         return na_fail("%s: has its symbols already", in->path);
-    if (in->options->output == NULL)
-        return na_fail("'bundle' writes a profile: name it with -o FILE");
     bundle_t b = {.in = in};
     na_status_t status = copy_file(&b);
     if (status != NA_STATUS_WHOLE) return status;
@@ -185,7 +183,7 @@ const na_view_t na_view_row_bundle = {
     .words = "FILE",
     .help = "a copy with its symbols in it (-o FILE), which reads on any machine",
     .modes = NA_IN_ALL,
-    .flags = NA_VIEW_FACTS,
+    .flags = NA_VIEW_FACTS | NA_VIEW_PROFILE,
     .without = "it writes a profile",
     .show = show_bundle,
 };

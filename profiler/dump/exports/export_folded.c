@@ -46,6 +46,6 @@ const na_view_t na_view_row_folded = {
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_EXPORT,
     .without = NA_VIEW_WHOLE,
-    .takes = NA_TAKES_METRIC,
+    .takes = NA_TAKES(METRIC),
     .show = show_folded,
 };

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/analyze/blocks/replay.h"
+#include "profiler/analyze/blocks/trace_replay.h"
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
 #include "profiler/dump/profile/view.h"

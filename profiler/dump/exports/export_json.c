@@ -45,13 +45,15 @@ static void put_frame_json(na_json_t *json, const na_view_input_t *in,
     na_json_end(json);
 }
 
-/* Entries that are a site or above one, each with its frames. */
+/* Entries that are a site, or map memory, or are above one, each with its frames. */
 static bool put_stacks(na_json_t *json, const na_view_input_t *in) {
     na_stack_table_t stacks = na_reader_stacks(in->reader);
     bool *wanted = calloc((size_t)stacks.count + 1, sizeof *wanted);
     if (wanted == NULL) return false;
     for (size_t s = 0; s < in->sites.count; s++)
         if (in->sites.items[s].site < stacks.count) wanted[in->sites.items[s].site] = true;
+    for (size_t i = 0; i < in->maps.count; i++)
+        if (in->maps.items[i].site < stacks.count) wanted[in->maps.items[i].site] = true;
     for (uint32_t node = stacks.count; node-- > NA_NPROF_ROOT + 1;)
         if (wanted[node]) wanted[stacks.items[node].parent] = true;
     na_json_line(json);
@@ -127,19 +129,6 @@ static na_status_t show_json(na_view_input_t *in) {
     return NA_STATUS_WHOLE;
 }
 
-/* ---- csv: the table of sites, all of it ---- */
-
-static na_status_t show_csv(na_view_input_t *in) {
-    na_options_t options = *in->options;
-    options.format = NA_FORMAT_CSV;
-    if (!options.top_given) options.top = SIZE_MAX;
-    const na_options_t *before = in->options;
-    in->options = &options;
-    na_status_t status = na_view_site_table(in, false);
-    in->options = before;
-    return status;
-}
-
 const na_view_t na_view_row_json = {
     .name = "json",
     .words = "FILE",
@@ -147,18 +136,6 @@ const na_view_t na_view_row_json = {
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_EXPORT,
     .without = NA_VIEW_WHOLE,
-    .takes = NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES(WRAPPERS),
     .show = show_json,
-};
-
-const na_view_t na_view_row_csv = {
-    .name = "csv",
-    .words = "FILE",
-    .help = "all sites as comma-separated values",
-    .modes = NA_IN_ALL,
-    .flags = NA_VIEW_EXPORT,
-    .without = NA_VIEW_WHOLE,
-    .takes = NA_TAKES_SORT | NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_WRAPPERS,
-    .tables = {{&na_columns_sites, 0}},
-    .show = show_csv,
 };

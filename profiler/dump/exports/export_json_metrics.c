@@ -90,18 +90,16 @@ static bool put_sizes(na_json_t *json, const na_view_input_t *in) {
     return true;
 }
 
-static bool put_mappings(na_json_t *json, const na_view_input_t *in) {
+static void put_mappings(na_json_t *json, const na_view_input_t *in) {
     static const char *const calls[] = {[NA_NPROF_MAP_MMAP] = "mmap",
                                         [NA_NPROF_MAP_MUNMAP] = "munmap",
                                         [NA_NPROF_MAP_MREMAP] = "mremap",
                                         [NA_NPROF_MAP_BRK] = "brk up",
                                         [NA_NPROF_MAP_UNBRK] = "brk down"};
-    na_maps_table_t maps;
-    bool good = na_maps_fold(in->reader, &maps);
     na_json_line(json);
     na_json_array(json, "mappings");
-    for (size_t i = 0; good && i < maps.count; i++) {
-        const na_nprof_map_t *m = &maps.items[i];
+    for (size_t i = 0; i < in->maps.count; i++) {
+        const na_nprof_map_t *m = &in->maps.items[i];
         na_json_line(json);
         na_json_object(json, NULL);
         na_json_string(json, "call", calls[m->call]);
@@ -113,8 +111,6 @@ static bool put_mappings(na_json_t *json, const na_view_input_t *in) {
         na_json_end(json);
     }
     na_json_end(json);
-    na_maps_free(&maps);
-    return good;
 }
 
 /* Levels as bytes; null where nothing is known. */
@@ -259,7 +255,8 @@ static void put_thread_details(na_json_t *json, const na_view_input_t *in) {
 bool na_json_metrics(na_json_t *json, const na_view_input_t *in) {
     put_metric_list(json);
     put_thread_details(json, in);
-    bool good = put_lifetimes(json, in) && put_sizes(json, in) && put_mappings(json, in);
+    bool good = put_lifetimes(json, in) && put_sizes(json, in);
+    if (good) put_mappings(json, in);
     if (good) put_series(json, in);
     return good && put_globals_json(json, in);
 }

@@ -69,7 +69,7 @@ static void put_node(const massif_t *m, uint32_t node, uint32_t depth) {
             put_node(m, child, depth + 1);
     if (small != 0)
         printf("%*sn0: %.0f in %u place%s, all below massif's threshold (%.2f%%)\n", (int)depth + 1,
-               "", rest, small, small == 1 ? "" : "s", 100 * m->in->options->min_share);
+               "", rest, small, small == 1 ? "" : "s", 100 * m->in->options->drawing.min_share);
 }
 
 static void put_snapshot(massif_t *m, uint64_t ms, double bytes, double extra, const char *kind) {
@@ -82,7 +82,7 @@ static void put_massif_tree(massif_t *m, na_order_t order, uint64_t ms, double e
                             const char *kind) {
     m->in->order = order;
     na_tree_sort(m->in, m->tree);
-    m->least = massif_cost(m, 0) * m->in->options->min_share;
+    m->least = massif_cost(m, 0) * m->in->options->drawing.min_share;
     put_snapshot(m, ms, massif_cost(m, 0), extra > 0 ? extra : 0, kind);
     put_node(m, 0, 0);
 }
@@ -133,6 +133,6 @@ const na_view_t na_view_row_massif = {
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_EXPORT,
     .without = NA_VIEW_WHOLE,
-    .takes = NA_TAKES_MIN,
+    .takes = NA_TAKES(MIN),
     .show = show_massif,
 };

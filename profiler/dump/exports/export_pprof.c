@@ -4,9 +4,11 @@
  *
  * Many profiles are merged first (merge.h): what is kept then are sums by stack and set of labels.
  * With --baseline what was allocated is that since an earlier dump of the same process, as servers
- * want it that add up what they are sent; what is live is as it is.
+ * want it that add up what they are sent; what is live is as it is, or with --changes what it
+ * differs by.
  *
  * Numbers below are the fields of the public format description (message Profile and its parts). */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,18 +139,18 @@ static sample_t *sample_of(samples_t *s, uint32_t stack, uint32_t set) {
     return &s->items[s->count++];
 }
 
-/* All figures of a site, or less those of an allocation's that an older dump has. */
+/* Adds the figures of a site, or takes away the first `older` of those that an older dump has. */
 static bool add_site_sample(samples_t *s, uint32_t stack, uint32_t set, const na_counters_t *sum,
-                            double scale, bool older) {
+                            double scale, size_t older) {
     sample_t *sample = sample_of(s, stack, set);
     if (sample == NULL) return false;
     const double values[VALUES] = {(double)sum->alloc_count / scale, (double)sum->alloc_bytes,
                                    (double)sum->live_count / scale, (double)sum->live_bytes,
                                    (double)sum->peak_bytes};
     for (size_t i = 0; i < VALUES; i++)
-        if (!older)
+        if (older == 0)
             sample->values[i] += values[i];
-        else if (i < 2)
+        else if (i < older)
             sample->values[i] -= values[i];
     return true;
 }
@@ -159,6 +161,10 @@ static void samples_free(samples_t *s) {
     na_label_sets_free(&s->sets);
 }
 
+/* In the order of the fields 7 to 10 of a mapping. */
+enum { MODULE_FUNCTIONS = 1, MODULE_FILES = 2, MODULE_LINES = 4, MODULE_INLINED = 8 };
+#define MODULE_SEEN 16u
+
 typedef struct pprof {
     const na_view_input_t *in;
     const samples_t *samples;
@@ -167,7 +173,7 @@ typedef struct pprof {
     strings_t strings;
     uint64_t *location; /* by stack entry: id, 0: not written */
     bool *functions;    /* by function id: written */
-    bool *modules;      /* by module id */
+    uint8_t *modules;   /* by module id: what its locations have, MODULE_* */
     buffer_t *labels;   /* by set: as they are in a sample */
     buffer_t message, part, packed;
     bool failed;
@@ -209,9 +215,20 @@ static void put_mapping(pprof_t *p, uint32_t id) {
     put_number_field(&p->message, 3, m->end);
     put_number_field(&p->message, 5, string_id(&p->strings, m->path));
     put_number_field(&p->message, 6, string_id(&p->strings, build_id));
-    for (uint32_t field = 7; field <= 10; field++)
-        put_number_field(&p->message, field, 1); /* symbols are here: nobody need look for them */
+    for (uint32_t i = 0; i < 4; i++)
+        put_number_field(&p->message, 7 + i, p->modules[id] >> i & 1);
     flush_message(p, 3);
+}
+
+/* Readers take the first mapping for the program. */
+static void put_pprof_mappings(pprof_t *p) {
+    na_module_table_t modules = na_reader_modules(p->in->reader);
+    uint32_t program = 1;
+    while (program < modules.count && (modules.items[program].flags & NA_NPROF_MODULE_MAIN) == 0)
+        program++;
+    if (program < modules.count) put_mapping(p, program);
+    for (uint32_t id = 1; id < modules.count; id++)
+        if (p->modules[id] != 0 && id != program) put_mapping(p, id);
 }
 
 static void put_pprof_function(pprof_t *p, uint32_t id) {
@@ -224,7 +241,17 @@ static void put_pprof_function(pprof_t *p, uint32_t id) {
     flush_message(p, 5);
 }
 
-/* Writes the location of a stack entry, and its functions and module, if they are not yet. */
+/* What a location with these frames has. */
+static uint8_t module_of_frames(const na_symbol_frame_t *frames, uint32_t count) {
+    uint32_t has = MODULE_SEEN | (count > 1 ? MODULE_INLINED : 0);
+    for (uint32_t i = 0; i < count; i++)
+        has |= (frames[i].named ? MODULE_FUNCTIONS : 0) |
+               (frames[i].file != NULL ? MODULE_FILES : 0) |
+               (frames[i].line != 0 ? MODULE_LINES : 0);
+    return (uint8_t)has;
+}
+
+/* Writes the location of a stack entry, and its functions, if they are not yet. */
 static uint64_t put_location(pprof_t *p, uint32_t node) {
     if (p->location[node] != 0) return p->location[node];
     const na_symbol_frame_t *frames;
@@ -235,10 +262,7 @@ static uint64_t put_location(pprof_t *p, uint32_t node) {
         p->functions[frames[i].id] = true;
         put_pprof_function(p, frames[i].id);
     }
-    if (module != 0 && !p->modules[module]) {
-        p->modules[module] = true;
-        put_mapping(p, module);
-    }
+    p->modules[module] |= module_of_frames(frames, count);
     put_number_field(&p->message, 1, node);
     put_number_field(&p->message, 2, module);
     put_number_field(&p->message, 3, na_reader_stacks(p->in->reader).items[node].pc);
@@ -252,8 +276,9 @@ static uint64_t put_location(pprof_t *p, uint32_t node) {
     return p->location[node] = node;
 }
 
+/* As the bits of an int64. */
 static uint64_t rounded(double value) {
-    return value > 0 ? (uint64_t)(value + 0.5) : 0;
+    return (uint64_t)llround(value);
 }
 
 static void add_pprof_label(void *arg, const char *key, const char *value) {
@@ -307,6 +332,7 @@ static void put_pprof_profile(pprof_t *p) {
         na_progress("writing", s, p->samples->count);
         put_sample(p, &p->samples->items[s]);
     }
+    put_pprof_mappings(p);
     put_type(p, 11, "space", "bytes");
     put_plain(p, 9, p->start_unix_ns);
     put_plain(p, 10, p->duration_ns);
@@ -370,13 +396,13 @@ static na_status_t export_one(const char *path, const na_options_t *options) {
     char set[NA_LABELS];
     na_recorded_run_t run;
     na_labels_read(in.reader, path, &run);
-    na_labels_of(&run, options, options->by, set);
+    na_labels_of(&run, options, options->fleet.by, set);
     samples_t samples = {0};
     const na_nprof_header_t *h = na_reader_header(in.reader);
     bool good = na_label_sets_add(&samples.sets, set) == 0;
     for (size_t i = 0; good && i < in.sites.count; i++)
         good = add_site_sample(&samples, in.sites.items[i].site, 0, &in.sites.items[i].sum,
-                               (double)h->count_scale, false);
+                               (double)h->count_scale, 0);
     status = good ? write_pprof(&in, &samples, h->start_unix_ns, h->last_ms * 1000000)
                   : NA_STATUS_MEMORY;
     samples_free(&samples);
@@ -389,7 +415,8 @@ static na_status_t export_one(const char *path, const na_options_t *options) {
 typedef struct many {
     const na_recorded_run_t *runs;
     const na_options_t *options;
-    const na_recorded_run_t *older; /* the baseline; NULL: none */
+    size_t older;    /* the first ones, each less its process's run of those behind; 0: none */
+    uint64_t before; /* when the oldest of them was made, Unix ns */
     na_merge_sums_t sums;
     samples_t samples;
 } many_t;
@@ -397,15 +424,23 @@ typedef struct many {
 static bool add_pprof_file(void *arg, const na_merge_file_t *file) {
     many_t *m = arg;
     const na_recorded_run_t *run = &m->runs[file->run];
-    bool older = run == m->older;
-    /* The newer one's labels hold for both. */
+    bool older = file->run < m->older;
+    if (older) { /* the newer one's labels hold for both */
+        const na_recorded_run_t *newer = m->runs + m->older;
+        while (!na_runs_same_process(run, newer))
+            newer++;
+        uint64_t made = run->start_unix_ns + run->duration_ms * 1000000;
+        if (made < m->before) m->before = made;
+        run = newer;
+    }
     char set[NA_LABELS];
-    na_labels_of(older ? m->older + 1 : run, m->options, m->options->by, set);
+    na_labels_of(run, m->options, m->options->fleet.by, set);
     uint32_t id = na_label_sets_add(&m->samples.sets, set);
     if (id == UINT32_MAX || !na_merge_add(&m->sums, file)) return false;
+    size_t less = !older ? 0 : m->options->check.changes ? VALUES : 2;
     for (size_t i = 0; i < file->count; i++)
         if (!add_site_sample(&m->samples, file->stacks[i], id, &file->sites[i].sum,
-                             (double)file->header->count_scale, older))
+                             (double)file->header->count_scale, less))
             return false;
     return true;
 }
@@ -418,8 +453,7 @@ static na_status_t show_merged(many_t *m, na_merge_t *merge) {
     if (fd < 0) return NA_STATUS_MEMORY;
     na_status_t status = na_view_load(&in, path, &own, false);
     if (status == NA_STATUS_WHOLE) {
-        uint64_t start = m->sums.start_unix_ns;
-        if (m->older != NULL) start += m->older->duration_ms * 1000000;
+        uint64_t start = m->before != UINT64_MAX ? m->before : m->sums.start_unix_ns;
         uint64_t end = m->sums.end_unix_ns;
         status = write_pprof(&in, &m->samples, start, end > start ? end - start : 0);
         na_status_t damage = na_view_unload(&in, false);
@@ -429,20 +463,41 @@ static na_status_t show_merged(many_t *m, na_merge_t *merge) {
     return status;
 }
 
-static na_status_t show_many(const na_recorded_run_t *runs, size_t count,
-                             const na_recorded_run_t *older, const na_options_t *options,
-                             na_status_t status) {
-    many_t m = {.runs = runs, .options = options, .older = older};
+/* Of the first `older` runs the newest of each process that a later run goes with, of those that
+ * the `newer` numbers before `order` name. How many. */
+static size_t with_later(const na_recorded_run_t *runs, size_t older, size_t newer, size_t *order) {
+    size_t n = na_runs_newest(runs, na_runs_by_process(runs, older, order), order), kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        const na_recorded_run_t *run = &runs[order[i]];
+        bool found = false;
+        for (size_t k = 1; k <= newer && !found; k++) {
+            const na_recorded_run_t *later = &runs[*(order - k)];
+            found = na_runs_same_process(run, later) && run->duration_ms <= later->duration_ms;
+        }
+        if (found) order[kept++] = order[i];
+    }
+    return kept;
+}
+
+/* `older`: so many of the runs come first that are to be subtracted. */
+static na_status_t show_many(const na_recorded_run_t *runs, size_t count, size_t older,
+                             const na_options_t *options, na_status_t status) {
+    many_t m = {.runs = runs, .options = options, .older = older, .before = UINT64_MAX};
     size_t *order = calloc(count + 1, sizeof *order);
     na_merge_t *merge = na_merge_open();
     na_status_t shown = NA_STATUS_MEMORY;
     if (order != NULL && merge != NULL) {
-        size_t n = na_runs_by_process(runs, count, order);
-        if (older == NULL) n = na_runs_newest(runs, n, order);
-        if (na_merge_read(merge, runs, order, n, add_pprof_file, &m, &status))
-            shown = m.sums.files == 0 || (older != NULL && m.sums.files != 2)
-                        ? na_fail("none of the files can be read")
-                        : show_merged(&m, merge);
+        size_t newer = na_runs_by_process(runs + older, count - older, order);
+        newer = na_runs_newest(runs + older, newer, order);
+        for (size_t i = 0; i < newer; i++)
+            order[i] += older;
+        size_t n = newer + with_later(runs, older, newer, order + newer);
+        if (older != 0 && n == newer)
+            shown = na_fail("%s is no earlier dump of the process of %s", runs[0].path,
+                            runs[older].path);
+        else if (na_merge_read(merge, runs, order, n, add_pprof_file, &m, &status))
+            shown = m.sums.files < (older != 0 ? n : 1) ? na_fail("none of the files can be read")
+                                                        : show_merged(&m, merge);
         if (shown == NA_STATUS_WHOLE) shown = status;
     }
     na_merge_close(merge);
@@ -452,33 +507,35 @@ static na_status_t show_many(const na_recorded_run_t *runs, size_t count,
     return shown;
 }
 
-static na_status_t show_since(const char *const *files, size_t count, const na_options_t *options) {
-    if (count != 1) return na_fail("--baseline goes with one profile, a later dump of its process");
-    const char *both[] = {options->baseline, files[0]};
+static na_status_t show_files(const char *const *files, size_t count, size_t older,
+                              const na_options_t *options) {
     na_status_t status;
-    na_recorded_run_t *runs = na_runs_read(both, 2, true, &status);
+    na_recorded_run_t *runs = na_runs_read(files, count, true, &status);
     if (runs == NULL) return NA_STATUS_MEMORY;
-    na_status_t shown = NA_STATUS_NOTHING;
-    if (runs[0].why[0] == 0 && runs[1].why[0] == 0) {
-        if (!na_runs_same_process(&runs[0], &runs[1]) || runs[0].duration_ms > runs[1].duration_ms)
-            na_fail("%s is no earlier dump of the process of %s", both[0], both[1]);
-        else
-            shown = show_many(runs, 2, &runs[0], options, status);
-    }
+    /* One that cannot be read leaves nothing to compare. */
+    if (count == 2 && older == 1 && status != NA_STATUS_WHOLE) status = NA_STATUS_NOTHING;
+    if (status != NA_STATUS_NOTHING) status = show_many(runs, count, older, options, status);
     free(runs);
-    return shown;
+    return status;
+}
+
+static na_status_t show_since(const char *const *files, size_t count, const na_options_t *options) {
+    size_t older = options->check.older_count;
+    const char **both = calloc(older + count, sizeof *both);
+    if (both == NULL) return NA_STATUS_MEMORY;
+    memcpy(both, options->check.older, older * sizeof *both);
+    memcpy(both + older, files, count * sizeof *both);
+    na_status_t status = show_files(both, older + count, older, options);
+    free(both);
+    return status;
 }
 
 static na_status_t show_pprof(const char *const *files, size_t count, const na_options_t *options) {
     if (!na_labels_check(options)) return NA_STATUS_NOTHING;
-    if (options->baseline != NULL) return show_since(files, count, options);
+    if (options->check.baseline != NULL) return show_since(files, count, options);
+    if (options->check.changes) return na_fail("--changes goes with --baseline");
     if (count == 1) return export_one(files[0], options);
-    na_status_t status;
-    na_recorded_run_t *runs = na_runs_read(files, count, true, &status);
-    if (runs == NULL) return NA_STATUS_MEMORY;
-    if (status != NA_STATUS_NOTHING) status = show_many(runs, count, NULL, options, status);
-    free(runs);
-    return status;
+    return show_files(files, count, 0, options);
 }
 
 const na_view_t na_view_row_pprof = {
@@ -489,10 +546,11 @@ const na_view_t na_view_row_pprof = {
             "have the\nlabels of their process: service, version, host, job, rank and others. "
             "Several profiles become\none: of each process its newest dump counts, and files that "
             "cannot be read or are damaged\nare left out, with exit status 1. With --baseline "
-            "allocations are those since OLD, an\nearlier dump of the same process.",
+            "allocations are those since OLD, an\nearlier dump of the same process, or a "
+            "directory of dumps of several.",
     .modes = NA_IN_ALL,
-    .flags = NA_VIEW_EXPORT,
-    .takes = NA_TAKES_LABELS | NA_TAKES_BY | NA_TAKES_BASELINE,
+    .flags = NA_VIEW_EXPORT | NA_VIEW_FILE | NA_VIEW_PACKED,
+    .takes = NA_TAKES(LABELS) | NA_TAKES(BY) | NA_TAKES(BASELINE) | NA_TAKES(CHANGES),
     .without = NA_VIEW_WHOLE,
     .show_files = show_pprof,
 };

@@ -97,6 +97,6 @@ const na_view_t na_view_row_speedscope = {
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_EXPORT,
     .without = NA_VIEW_WHOLE,
-    .takes = NA_TAKES_METRIC,
+    .takes = NA_TAKES(METRIC),
     .show = show_speedscope,
 };

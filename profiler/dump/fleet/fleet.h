@@ -1,7 +1,7 @@
 /* fleet.h - what `aggregate` shows of many processes besides the ranks of jobs. Runs have been read
  * and damaged ones left out (runs.h). */
-#ifndef NUMALLOC_PROFILER_DUMP_RUNS_FLEET_H
-#define NUMALLOC_PROFILER_DUMP_RUNS_FLEET_H
+#ifndef NUMALLOC_PROFILER_DUMP_FLEET_FLEET_H
+#define NUMALLOC_PROFILER_DUMP_FLEET_FLEET_H
 
 #include "profiler/dump/runs/runs.h"
 #include "profiler/dump/ui/table.h"

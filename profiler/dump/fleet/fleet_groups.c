@@ -19,7 +19,7 @@ static const na_column_t group_columns[] = {
     {"peak_bytes", "sum of peaks", NA_KIND_BYTES, "peak"},
     {"mean_peak_bytes", "mean", NA_KIND_BYTES, NULL},
     {"largest_peak_bytes", "largest", NA_KIND_BYTES, NULL},
-    {"live_bytes", "live at end", NA_KIND_BYTES, "live"},
+    {"live_bytes", "live last", NA_KIND_BYTES, "live"},
     {"total_bytes", "total", NA_KIND_BYTES, "total"},
     {"allocations", "allocations", NA_KIND_COUNT, "count"},
     {"physical", "resident", NA_KIND_BYTES, NULL},
@@ -78,7 +78,7 @@ na_status_t na_fleet_groups(na_recorded_run_t *runs, size_t count, const na_opti
     for (size_t i = 0; good && i < n; i++) {
         const na_recorded_run_t *run = &runs[order[i]];
         char set[NA_LABELS];
-        na_labels_of(run, options, options->by, set);
+        na_labels_of(run, options, options->fleet.by, set);
         uint32_t id = na_label_sets_add(&sets, set), had = room;
         good = id != UINT32_MAX && NA_ARRAY_RESERVE(groups, room, id + 1u);
         if (good && room > had) memset(groups + had, 0, (room - had) * sizeof *groups);

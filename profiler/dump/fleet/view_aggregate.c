@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "profiler/dump/fleet/fleet.h"
+#include "profiler/dump/fleet/trend.h"
 #include "profiler/dump/runs/jobs.h"
 #include "profiler/dump/runs/labels.h"
 #include "profiler/dump/runs/runs.h"
@@ -74,7 +75,7 @@ static const struct {
     bool bytes;
 } figures[] = {
     {"peak", offsetof(na_recorded_run_t, peak), true},
-    {"live at end", offsetof(na_recorded_run_t, live), true},
+    {"live last", offsetof(na_recorded_run_t, live), true},
     {"total", offsetof(na_recorded_run_t, total), true},
     {"resident", offsetof(na_recorded_run_t, physical), true},
     {"allocations", offsetof(na_recorded_run_t, allocations), false},
@@ -113,11 +114,11 @@ static na_status_t put_rank(const char *which, const na_recorded_run_t *run,
                             const na_options_t *options) {
     na_view_input_t in;
     na_options_t own = *options;
-    if (!own.top_given) own.top = FUNCTIONS;
+    if (!na_option_given(&own, NA_SET_TOP)) own.table.top = FUNCTIONS;
     /* The order and the filter are those of the processes; functions have other columns. */
     na_order_t order;
-    if (own.sort != NULL && !na_view_order(own.sort, &order)) own.sort = NULL;
-    own.filtered = false;
+    if (own.table.sort != NULL && !na_view_order(own.table.sort, &order)) own.table.sort = NULL;
+    own.table.filter.given = false;
     na_status_t status = na_view_load(&in, run->path, &own, false);
     if (status != NA_STATUS_WHOLE) return status;
     printf("\n%s peak: ", which);
@@ -157,7 +158,7 @@ static na_status_t put_rows(const ranks_t *ranks, const na_options_t *options) {
     na_table_t *table = na_table_open(&aggregate_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < ranks->count; i++)
-        if (options->format != NA_FORMAT_TEXT || is_in(ranks, i))
+        if (options->table.format != NA_FORMAT_TEXT || is_in(ranks, i))
             na_table_runs(table, RUN, &ranks->runs[i], 1, fill_aggregate_row);
     const na_table_print_t print = {
         .view = "aggregate", .title = "\nProcesses by peak (%s)", .sort = "peak_bytes"};
@@ -262,27 +263,31 @@ static void put_left_out(const na_recorded_run_t *runs, size_t count, bool text)
 static na_status_t show_aggregate(const char *const *files, size_t count,
                                   const na_options_t *options) {
     if (!na_labels_check(options)) return NA_STATUS_NOTHING;
-    const char *with_leaks = options->stacks                   ? "stacks"
-                             : options->fail_if_count != 0     ? "fail-if"
-                             : options->suppression_count != 0 ? "suppressions"
-                             : options->no_builtin             ? "no-builtin"
-                                                               : NULL;
-    if (with_leaks != NULL && !options->leaks)
+    const char *with_leaks = options->frames.stacks                   ? "stacks"
+                             : options->check.fail_if.count != 0      ? "fail-if"
+                             : options->leaks.suppressions.count != 0 ? "suppressions"
+                             : options->leaks.no_builtin              ? "no-builtin"
+                                                                      : NULL;
+    if (with_leaks != NULL && !options->fleet.leaks)
         return na_fail("'aggregate' takes --%s with --leaks only", with_leaks);
     na_status_t status;
     na_recorded_run_t *runs = na_runs_read(files, count, true, &status);
     if (runs == NULL) return NA_STATUS_MEMORY;
     na_jobs_t jobs = {0};
+    char what[96];
+    size_t dumps = status != NA_STATUS_NOTHING ? na_runs_mark_dumps(runs, count, what) : 0;
+    if (dumps != 0 && options->table.format == NA_FORMAT_TEXT && !options->fleet.leaks)
+        printf("%s%s\n\n", what, dumps >= NA_GROWTH_LEAST ? "; --leaks says what grows" : "");
     na_status_t shown = NA_STATUS_WHOLE;
-    if (status != NA_STATUS_NOTHING && (options->leaks || options->by != NULL)) {
-        shown = options->leaks ? na_fleet_growth(runs, count, options, status)
-                               : na_fleet_groups(runs, count, options);
+    if (status != NA_STATUS_NOTHING && (options->fleet.leaks || options->fleet.by != NULL)) {
+        shown = options->fleet.leaks ? na_fleet_growth(runs, count, options, status)
+                                     : na_fleet_groups(runs, count, options);
         free(runs);
         return shown == NA_STATUS_WHOLE ? status : shown;
     }
     if (status == NA_STATUS_NOTHING || !na_jobs_find(runs, count, &jobs)) {
         shown = status == NA_STATUS_NOTHING ? status : NA_STATUS_MEMORY;
-    } else if (options->format == NA_FORMAT_TEXT) {
+    } else if (options->table.format == NA_FORMAT_TEXT) {
         for (size_t job = 0; job < jobs.count && shown <= NA_STATUS_PARTIAL; job++) {
             na_status_t this = put_job(&jobs, &(ranks_t){runs, count, job}, options);
             if (this > shown) shown = this;
@@ -306,14 +311,16 @@ const na_view_t na_view_row_aggregate = {
     .more = "Of each rank the process counts that is the rank; its children, launchers and what "
             "starts\nranks are left out, and named; so are files that cannot be read or are "
             "damaged. Of each\nprocess its newest dump counts. Exit status 1 where files are left "
-            "out or ranks are missing.\nA directory stands for the profiles in it.\n"
-            "--leaks: FIGURE of --fail-if is growing (sites that grow steadily) or growth (bytes "
-            "an hour\nthat they grow by, all together).",
+            "out or ranks are missing.\nA directory stands for the profiles in it and below.\n"
+            "--leaks: dumps alone are judged, five of a process or more; FIGURE of --fail-if is "
+            "growing\n"
+            "(sites that grow steadily) or growth (bytes an hour that they grow by, all together). "
+            "Exit\nstatus 2 if nothing can be judged.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_LABELS | NA_TAKES_BY | NA_TAKES_LEAKS |
-             NA_TAKES_STACKS | NA_TAKES_FAIL_IF | NA_TAKES_SUPPRESSIONS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS) | NA_TAKES(LABELS) | NA_TAKES(BY) |
+             NA_TAKES(LEAKS) | NA_TAKES(STACKS) | NA_TAKES(FAIL_IF) | NA_TAKES(SUPPRESSIONS),
     .tables = {{&aggregate_table, 0},
-               {&na_fleet_groups_table, NA_TAKES_BY},
-               {&na_fleet_growth_table, NA_TAKES_LEAKS}},
+               {&na_fleet_groups_table, NA_TAKES(BY)},
+               {&na_fleet_growth_table, NA_TAKES(LEAKS)}},
     .show_files = show_aggregate,
 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/progress.h"
 #include "profiler/dump/views/errors/error_groups.h"
@@ -16,12 +16,14 @@ bool na_webpage_write(na_view_input_t *in, const na_webpage_beside_t *beside, un
     na_json_t json = na_json_open(to);
     na_webpage_t r = {
         .in = in, .base = beside->base, .errors = beside->errors, .json = &json, .shift = shift};
-    bool good = na_webpage_choose(&r) && (r.base == NULL || na_webpage_base(&r));
+    bool good = na_webpage_choose(&r) && na_webpage_functions_choose(&r) &&
+                (r.base == NULL || na_webpage_base(&r));
     if (good) {
         na_json_object(&json, NULL);
         na_json_string(&json, "format", "numalloc-report");
         na_json_u64(&json, "version", 1);
         na_webpage_sites(&r);
+        na_webpage_functions(&r);
         na_webpage_time(&r);
         na_webpage_growth(&r);
         na_webpage_threads(&r);
@@ -45,6 +47,8 @@ bool na_webpage_write(na_view_input_t *in, const na_webpage_beside_t *beside, un
     na_blocks_close(r.blocks);
     free(r.sites);
     free(r.row_of_site);
+    free(r.by_function.items);
+    free(r.by_function.row_of);
     return good;
 }
 
@@ -151,10 +155,10 @@ static na_status_t write_page(na_view_input_t *in, const na_webpage_beside_t *be
 
 static na_status_t with_errors(na_view_input_t *in, na_webpage_beside_t *beside) {
     const na_options_t *o = in->options;
-    if (o->error_file_count == 0) return write_page(in, beside);
+    if (o->errors.file_count == 0) return write_page(in, beside);
     na_errors_t errors;
     na_status_t damage, status = NA_STATUS_MEMORY;
-    if (na_errors_read(&errors, o->error_files, o->error_file_count, o, &damage)) {
+    if (na_errors_read(&errors, o->errors.files, o->errors.file_count, o, &damage)) {
         beside->errors = &errors;
         status = damage == NA_STATUS_NOTHING ? damage : write_page(in, beside);
         if (status == NA_STATUS_WHOLE) status = damage;
@@ -165,9 +169,9 @@ static na_status_t with_errors(na_view_input_t *in, na_webpage_beside_t *beside)
 
 static na_status_t show_html(na_view_input_t *in) {
     na_webpage_beside_t beside = {0};
-    if (in->options->baseline == NULL) return with_errors(in, &beside);
+    if (in->options->check.baseline == NULL) return with_errors(in, &beside);
     na_view_input_t base;
-    na_status_t status = na_view_load(&base, in->options->baseline, in->options, false);
+    na_status_t status = na_view_load(&base, in->options->check.baseline, in->options, false);
     if (status != NA_STATUS_WHOLE) return status;
     beside.base = &base;
     status = with_errors(in, &beside);
@@ -184,8 +188,8 @@ const na_view_t na_view_row_html = {
         "--baseline OLD it colours the flame graph and lists the sites by what changed; with\n"
         "--errors it marks the sites in whose blocks NUMALLOC_GUARD=1 found memory errors.",
     .modes = NA_IN_ALL,
-    .flags = NA_VIEW_EXPORT,
+    .flags = NA_VIEW_EXPORT | NA_VIEW_FILE,
     .without = NA_VIEW_WHOLE,
-    .takes = NA_TAKES_WRAPPERS | NA_TAKES_BASELINE | NA_TAKES_ERRORS,
+    .takes = NA_TAKES(WRAPPERS) | NA_TAKES(BASELINE) | NA_TAKES(ERRORS),
     .show = show_html,
 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "profiler/dump/accesses/access_totals.h"
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 #include "profiler/dump/ui/text.h"
 
 #define MOST_OBJECTS   1000u /* rows of the table of origins */
@@ -267,7 +267,7 @@ static void put_access_verdict(access_part_t *p, const na_verdict_t *v) {
     const na_flow_group_t *g = &p->view.flows.groups[v->group];
     uint32_t object = v->object != NA_FLOWS_NONE ? v->object : g->members[0];
     char name[NA_LABEL];
-    na_advice_t advice;
+    na_verdict_advice_t advice;
     na_access_verdict_label(&p->view, v, name);
     na_verdict_advice(&p->view, v, &advice);
     na_json_object(p->json, NULL);

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 #include "profiler/dump/ui/text.h"
 
 /* ---- tables: {title, note, columns, units, rows} ---- */
@@ -44,14 +44,15 @@ static void put_memory(const na_webpage_t *r) {
         {"resident in the process", (double)peak->physical, (double)end->physical},
         {"the profiler's own, not in the others", (double)peak->own, (double)end->own},
     };
+    const char *when = na_view_moment(r->in)->when;
     char note[256], a[NA_TEXT], b[NA_TEXT];
     snprintf(note, sizeof note,
              "The peak is that of requested bytes. What is held and resident is sampled: for the "
-             "peak at %s, for the end at %s.",
-             na_text_ms(a, (uint64_t)(peak - points) * interval),
+             "peak at %s, for what is %s at %s.",
+             na_text_ms(a, (uint64_t)(peak - points) * interval), when,
              na_text_ms(b, (uint64_t)(end - points) * interval));
     begin_table(r, "Memory", note);
-    NA_JSON_STRINGS(r->json, "columns", "what", "at the peak", "at the end");
+    NA_JSON_STRINGS(r->json, "columns", "what", "at the peak", when);
     NA_JSON_STRINGS(r->json, "units", "", "bytes", "bytes");
     NA_JSON_STRINGS(r->json, "terms", "", "peak", "live");
     na_json_array(r->json, "rows");
@@ -172,8 +173,7 @@ static void put_allocator_nodes(const na_webpage_t *r) {
     if (live.rows + mapped.rows == 0) return;
     begin_table(r, "Nodes",
                 "Blocks are counted on the node whose memory the allocator meant them to have.");
-    NA_JSON_STRINGS(r->json, "columns", "node", "most live", "live at the end", "most held",
-                    "held at the end");
+    NA_JSON_STRINGS(r->json, "columns", "node", "most live", "live last", "most held", "held last");
     NA_JSON_STRINGS(r->json, "units", "", "bytes", "bytes", "bytes", "bytes");
     NA_JSON_STRINGS(r->json, "terms", "node", "localPeak", "live", "mapped", "mapped");
     na_json_array(r->json, "rows");

@@ -12,7 +12,7 @@
 
 #include "profiler/containers/array.h"
 #include "profiler/containers/path.h"
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 #include "profiler/dump/runs/module_pairs.h"
 
 typedef struct old_function {
@@ -233,6 +233,18 @@ static void match_site(match_t *m, const na_site_t *site) {
     if (row != 0) na_counters_add(&r->sites[row - 1].before, &site->sum);
 }
 
+/* The other run's figures by function, of all its sites. */
+static bool match_functions(match_t *m) {
+    const na_function_table_t *all = &m->r->base->functions;
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->items[i].self.peak_bytes == 0) continue;
+        const old_function_t *f = function_of(m, all->items[i].id);
+        if (f == NULL || !na_webpage_functions_before(m->r, f->page - 1, &all->items[i].self))
+            return false;
+    }
+    return true;
+}
+
 bool na_webpage_base(na_webpage_t *r) {
     match_t m = {.r = r};
     m.functions = calloc(r->base->function_count + 1u, sizeof *m.functions);
@@ -242,6 +254,7 @@ bool na_webpage_base(na_webpage_t *r) {
         match_site(&m, &r->base->sites.items[i]);
         good = !r->out_of_memory;
     }
+    good = good && match_functions(&m);
     na_pairs_close(m.pairs);
     na_intern_free(&m.texts);
     na_intern_free(&m.names);

@@ -5,7 +5,7 @@
 #ifndef NUMALLOC_PROFILER_DUMP_PAGE_HTML_BLOCKS_H
 #define NUMALLOC_PROFILER_DUMP_PAGE_HTML_BLOCKS_H
 
-#include "profiler/analyze/blocks/replay.h"
+#include "profiler/analyze/blocks/trace_replay.h"
 
 #define NA_BLOCKS_POINTS 64u /* intervals of the map of sizes over time */
 #define NA_CHAIN_TRAIL   24u /* sizes kept of one chain */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "profiler/analyze/blocks/detail.h"
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 #include "profiler/dump/ui/text.h"
 
 #define HEATS      200u /* sites with a map of their own */

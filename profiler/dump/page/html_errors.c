@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "profiler/containers/path.h"
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 #include "profiler/dump/views/errors/error_groups.h"
 
 enum { MOST_ERRORS = 500, PLACE = 320 };

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "profiler/analyze/blocks/detail.h"
-#include "profiler/analyze/blocks/replay.h"
-#include "profiler/dump/page/html.h"
+#include "profiler/analyze/blocks/trace_replay.h"
+#include "profiler/dump/page/html_page.h"
 
 typedef struct ranked {
     int64_t most;
@@ -119,7 +119,7 @@ static void from_trace(na_webpage_t *r) {
         count++;
     bool exact = count == r->site_count;
     unsigned shift = h->age_shift;
-    double ms_a_tick = na_age_ns(h) / (double)(UINT64_C(1) << h->age_shift) / 1e6;
+    double ms_a_tick = na_tick_ms(h);
     uint64_t interval = h->last_ms / POINTS + 1;
     course_t *courses = calloc(count + 1u, sizeof *courses);
     na_replay_t *replay = na_replay_open(r->in->reader);

@@ -6,7 +6,7 @@
 
 #include "profiler/analyze/blocks/detail.h"
 #include "profiler/analyze/blocks/globals.h"
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 #include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/dump/views/summary/summary.h"
@@ -18,6 +18,19 @@ static void put_fact(na_json_t *json, const char *name, const char *value) {
     na_json_string(json, NULL, name);
     na_json_string(json, NULL, value);
     na_json_end(json);
+}
+
+/* What functions lack, if it is worth a line. */
+static void put_lacking(const na_webpage_t *r, na_lack_t lack, const char *fact, const char *by,
+                        const char *before, const char *behind) {
+    double share;
+    char text[256];
+    const char *module = na_view_lacking(r->in, lack, &share);
+    if (module == NULL) return;
+    snprintf(text, sizeof text,
+             "functions with %.0f %% of the %s are known by their %s only; %s %.80s%s", 100 * share,
+             na_view_order_title(r->in->order), by, before, module, behind);
+    put_fact(r->json, fact, text);
 }
 
 static void put_run_facts(const na_webpage_t *r) {
@@ -46,7 +59,9 @@ static void put_run_facts(const na_webpage_t *r) {
     time_t start = (time_t)(h->start_unix_ns / 1000000000u);
     struct tm tm;
     if (gmtime_r(&start, &tm) != NULL) {
-        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &tm);
+        size_t length = strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &tm);
+        if (na_begun_late(r->in->reader))
+            snprintf(text + length, sizeof text - length, ", after the process");
         put_fact(json, "Began", text);
     }
     snprintf(text, sizeof text, "%s allocations, %s frees",
@@ -56,7 +71,12 @@ static void put_run_facts(const na_webpage_t *r) {
     snprintf(text, sizeof text, "%s, at %s", na_text_bytes(a, (double)t->peak_bytes),
              na_text_ms(b, na_view_peak_ms(r->in)));
     put_fact(json, "Peak", text);
-    put_fact(json, "The profiler's own memory", na_text_bytes(a, (double)h->own_bytes));
+    bool at_peak;
+    put_fact(json, "The profiler's own memory", na_text_bytes(a, na_view_own(r->in, &at_peak)));
+    put_lacking(r, NA_LACK_NAME, "Names", "address", "debug symbols of",
+                " would name most of them");
+    put_lacking(r, NA_LACK_INLINED, "Inlined calls", "symbol", "most of them of",
+                "; what was inlined into them counts as theirs");
     na_json_end(json);
 }
 
@@ -100,11 +120,7 @@ static void put_run(const na_webpage_t *r) {
     na_json_i64(json, "pid", h->pid);
     na_json_string(json, "mode", na_mode_name(h->mode));
     na_json_u64(json, "duration_ms", h->last_ms);
-    na_json_string(
-        json, "ended",
-        h->state == NA_NPROF_CLOSED
-            ? "normally"
-            : "no end seen: it was killed, runs still, or became another program (exec)");
+    na_json_string(json, "ended", na_view_moment(r->in)->ended);
     put_run_facts(r);
     na_json_environment(json, r->in);
     put_modules_part(r);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "profiler/analyze/blocks/detail.h"
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 
 /* ---- the figures ----
  *
@@ -16,7 +16,7 @@ static const struct column {
     const char *id, *of, *name, *unit, *term;
 } columns[] = {
     {"peak", "peak_bytes", "at the peak", "bytes", "peak"},
-    {"live", "live_bytes", "live at the end", "bytes", "live"},
+    {"live", "live_bytes", "still live", "bytes", "live"},
     {"total", "alloc_bytes", "requested", "bytes", "total"},
     {"count", "alloc_count", "allocations", "count", "count"},
     {"temporary", "temporary_count", "temporary", "count", "temporary"},

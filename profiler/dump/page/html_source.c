@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 
 typedef struct weighed {
     uint32_t string; /* path */

@@ -6,7 +6,7 @@
 
 #include "profiler/analyze/blocks/detail.h"
 #include "profiler/containers/array.h"
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 #include "profiler/dump/ui/text.h"
 
 #define MOST_SITES 500u
@@ -71,7 +71,7 @@ static void put_span_classes(const na_webpage_t *r, const spans_t *spans) {
                  na_text_count(a, (double)spans->unseen),
                  na_text_bytes(b, (double)spans->unseen_bytes));
     na_json_object(r->json, NULL);
-    na_json_string(r->json, "title", "Spans at the end, by size of block");
+    na_json_text(r->json, "title", "Spans %s, by size of block", na_view_spans_when(r->in));
     na_json_text(r->json, "note",
                  "Sparse: less than a quarter of its room lives. Unused: resident, and in no live "
                  "block.%s",

@@ -8,7 +8,7 @@
 
 #include "profiler/analyze/blocks/calls.h"
 #include "profiler/containers/array.h"
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 
 enum { T_ID, T_TID, T_START, T_END, T_ALLOCATIONS, T_FREES, T_BYTES, T_COLUMNS };
 
@@ -39,7 +39,8 @@ static void put_threads_part(const na_webpage_t *r) {
     na_json_array(json, "name");
     for (uint32_t i = 1; i < threads.count; i++) {
         if (threads.items[i].tid == 0) continue;
-        na_json_string(json, NULL, threads.items[i].name);
+        char name[32];
+        na_json_string(json, NULL, na_view_thread_name(&threads.items[i], name));
     }
     na_json_end(json);
     for (int column = 0; column < T_COLUMNS; column++) {

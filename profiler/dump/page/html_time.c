@@ -1,7 +1,7 @@
 /* html_time.c - memory of the process over time. */
 #include <inttypes.h>
 
-#include "profiler/dump/page/html.h"
+#include "profiler/dump/page/html_page.h"
 
 typedef double (*point_fn_t)(const na_view_input_t *in, const na_nprof_point_t *point);
 

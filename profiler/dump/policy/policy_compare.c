@@ -129,7 +129,7 @@ static void add_object_sharing(compare_t *c, uint32_t source, uint32_t object) {
 
 /* A line counts for each rule that has a block in it, once. */
 static void add_line_sharing(compare_t *c, uint32_t source, const na_line_t *line) {
-    for (uint32_t i = 0; i < line->count; i++) {
+    for (uint32_t i = 0; i < line->count && line->lives == 1; i++) {
         int part, other;
         uint32_t rule = ruled_part(c, source, line->parts[i].object, &part);
         bool seen = rule == 0;
@@ -333,7 +333,7 @@ static const char *nothing_to_compare(const compare_t *c, uint32_t rule) {
     if ((did->flags & NA_NPROF_RULE_NO_NODE) != 0) return "node not here";
     if ((did->flags & NA_NPROF_RULE_BOUND) == 0)
         return "it was not applied: see numalloc-dump rules";
-    if (did->blocks == 0) return "it meant no block";
+    if (did->blocks == 0 && (did->flags & NA_NPROF_RULE_MOVED) == 0) return "it meant no block";
     for (uint32_t i = 0; i < r->depth; i++)
         if (r->frames[i].module == NA_POLICY_NO_MODULE)
             return "it is by function: write it by address";
@@ -410,7 +410,7 @@ static na_status_t write_all(compare_t *c, const na_options_t *options) {
     if (c->failed) return NA_STATUS_MEMORY;
     na_status_t status = na_table_write(c->table, options, &print);
     if (status != NA_STATUS_WHOLE) return status;
-    if (options->format == NA_FORMAT_TEXT && rules != 0)
+    if (options->table.format == NA_FORMAT_TEXT && rules != 0)
         printf("\n%u of %u rule%s to keep\n", c->kept, rules, rules == 1 ? "" : "s");
     return c->kept == rules ? NA_STATUS_WHOLE : NA_STATUS_PARTIAL;
 }

@@ -7,12 +7,87 @@
 
 #include "profiler/dump/ui/text.h"
 
+#define MOST_VERDICTS 20u
+#define WHY           96u
+
+/* Why a verdict that asks for a change has no rule; NULL: it has one, or asks for none. */
+static const char *why_no_rule(const na_policy_work_t *w, const na_policy_profile_t *p,
+                               uint32_t number, char to[static WHY]) {
+    const na_verdict_t *v = &p->verdicts.items[number];
+    na_place_t place = na_place_for(&p->flows, &p->verdicts, v);
+    na_rule_kind_t kind = place.own_lines ? NA_RULE_LINES : NA_RULE_PLACE;
+    double gain = na_place_gain(&p->verdicts, v);
+    if (v->kind == NA_VERDICT_UNDECIDABLE && v->undecided == NA_UNDECIDED_SAMPLES)
+        snprintf(to, WHY, "of %u samples it takes %.0f to say what is wrong: run longer",
+                 v->measure.samples, v->needed);
+    else if (!place.own_lines && place.place == NA_POLICY_PLACE_NONE)
+        return place.why_not;
+    else if (!na_policy_reaches(p, p->flows.groups[v->group].site))
+        return "no rule reaches a call of numalloc.h that names the place";
+    else if (!w->kinds[kind] || (kind == NA_RULE_PLACE && w->options.policy.near.given))
+        snprintf(to, WHY, "rules of kind %s are not asked for", na_rule_kind_names[kind]);
+    else if (v->chance < w->options.policy.min_chance)
+        snprintf(to, WHY, "its confidence is %.0f %%: run longer, or --min-confidence %.0f",
+                 100 * v->chance, floor(100 * v->chance));
+    else if (gain < w->least)
+        snprintf(to, WHY, "a rule would gain %.2f %%; --min-gain is %.4g %%", 100 * gain,
+                 100 * w->least);
+    else
+        return na_policy_is_ruled(w, p, number) ? NULL
+                                                : "its call frames do not tell it from others";
+    return to;
+}
+
+static void put_group_name(const na_policy_profile_t *p, const na_flow_group_t *g) {
+    const na_symbol_frame_t *leaf;
+    const na_symbol_frame_t *frame = g->site == 0 ? NULL : na_view_site(&p->in, g->site, &leaf);
+    char label[NA_LABEL] = "?";
+    if (g->name != NULL)
+        snprintf(label, sizeof label, "%s", g->name);
+    else if (frame != NULL)
+        na_view_frame_label(frame, label);
+    na_text_put(stdout, label);
+}
+
+/* Each verdict that asks for a change and has no rule. Returns how many. */
+static uint32_t explain_verdicts(const na_policy_work_t *w, const na_policy_profile_t *p) {
+    uint32_t shown = 0;
+    for (uint32_t i = 0; i < p->verdicts.count && shown < MOST_VERDICTS; i++) {
+        const na_verdict_t *v = &p->verdicts.items[i];
+        char text[WHY];
+        const char *why = why_no_rule(w, p, i, text);
+        if (why == NULL) continue;
+        if (shown++ == 0) printf("# What no rule mends:\n");
+        printf("#   ");
+        put_group_name(p, &p->flows.groups[v->group]);
+        printf(": %s", na_verdict_texts[v->kind].title);
+        if (v->cost_share > 0) printf(" (%.1f %% of all remote cost)", 100 * v->cost_share);
+        printf("; %s\n", why);
+    }
+    return shown;
+}
+
+static void put_unreached(const na_policy_work_t *w) {
+    if (w->unreached != 0)
+        printf(
+            "# Of %u site%s the place is named by a call of numalloc.h, which no rule reaches.\n",
+            w->unreached, w->unreached == 1 ? "" : "s");
+}
+
 void na_policy_put_nothing(const na_policy_work_t *w) {
     bool accesses = false;
+    uint32_t left = 0;
     for (size_t i = 0; i < w->count; i++)
         accesses |= w->profiles[i].accesses;
-    printf("\n# No rules: nothing is to be gained that these profiles show%s.\n",
-           accesses ? "" : ", which say nothing of accesses");
+    putchar('\n');
+    for (size_t i = 0; i < w->count; i++)
+        left += explain_verdicts(w, &w->profiles[i]);
+    put_unreached(w);
+    if (left != 0 || w->unreached != 0)
+        printf("# No rules: none would mend that.\n");
+    else
+        printf("# No rules: nothing is to be gained that these profiles show%s.\n",
+               accesses ? "" : ", which say nothing of accesses");
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
         if (w->below[kind] > 0)
             printf("# The most by %s would be %.2f %%; --min-gain is %.4g %%.\n",
@@ -36,39 +111,14 @@ void na_policy_put_nothing(const na_policy_work_t *w) {
                na_text_bytes(kept, unknown));
 }
 
-/* A verdict that nobody can follow but the program's author; `first`: of those that are shown. */
-static bool explain_verdict(const na_policy_profile_t *p, const na_verdict_t *v, bool first) {
-    na_place_t place = na_place_for(&p->flows, &p->verdicts, v);
-    const na_flow_group_t *g = &p->flows.groups[v->group];
-    if (place.own_lines || place.place != NA_POLICY_PLACE_NONE || place.why_not == NULL)
-        return false;
-    if (first) printf("# What no rule mends:\n");
-    const na_symbol_frame_t *leaf;
-    const na_symbol_frame_t *frame = g->site == 0 ? NULL : na_view_site(&p->in, g->site, &leaf);
-    char label[NA_LABEL] = "?";
-    if (g->name != NULL)
-        snprintf(label, sizeof label, "%s", g->name);
-    else if (frame != NULL)
-        na_view_frame_label(frame, label);
-    printf("#   ");
-    na_text_put(stdout, label);
-    printf(": %s (%.1f %% of all remote cost); %s\n", na_verdict_texts[v->kind].title,
-           100 * v->cost_share, place.why_not);
-    return true;
-}
-
-#define MOST_VERDICTS 20u
-
-static void explain_verdicts(const na_policy_profile_t *p) {
-    if (!p->accesses) {
-        printf("# No accesses in ");
-        na_text_put(stdout, p->in.path);
-        printf(": nothing is known of placement and lines (NUMALLOC_PROFILE=sites,access=auto).\n");
+static void explain_accesses(const na_policy_work_t *w, const na_policy_profile_t *p) {
+    if (p->accesses) {
+        if (w->rules.count != 0) explain_verdicts(w, p); /* else they were said before */
         return;
     }
-    uint32_t shown = 0;
-    for (uint32_t i = 0; i < p->verdicts.count && shown < MOST_VERDICTS; i++)
-        shown += explain_verdict(p, &p->verdicts.items[i], shown == 0);
+    printf("# No accesses in ");
+    na_text_put(stdout, p->in.path);
+    printf(": nothing is known of placement and lines (NUMALLOC_PROFILE=sites,access=auto).\n");
 }
 
 static void put_lives(const na_policy_profile_t *p) {
@@ -139,10 +189,11 @@ static void put_uses(const na_policy_profile_t *p) {
 void na_policy_explain(const na_policy_work_t *w) {
     putchar('\n');
     for (size_t i = 0; i < w->count; i++) {
-        explain_verdicts(&w->profiles[i]);
+        explain_accesses(w, &w->profiles[i]);
         put_lives(&w->profiles[i]);
         put_uses(&w->profiles[i]);
     }
+    if (w->rules.count != 0) put_unreached(w); /* else it was said before */
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
         if (w->rules.left_out[kind] != 0)
             printf("# %s: %" PRIu64 " sites left out: %u frames do not tell them from others\n",

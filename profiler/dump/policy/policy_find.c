@@ -11,7 +11,6 @@
 #include "profiler/dump/policy/policy_tiers.h"
 
 #define TINY     0.001 /* share of all bytes and blocks below which a site has no say */
-#define CHANCE   0.8   /* of a verdict that makes a rule */
 #define DRAWN    10u   /* samples behind what is said of a site's blocks */
 #define OF_LIFE  0.01  /* share of what all long-lived blocks keep, below which it is no matter */
 #define GROWN    2.0   /* times that a block grows, at least, on average */
@@ -154,8 +153,9 @@ static bool judge_accesses(na_policy_work_t *w, na_policy_profile_t *p) {
         const na_verdict_t *v = &p->verdicts.items[i];
         na_place_t place = na_place_for(&p->flows, &p->verdicts, v);
         na_rule_kind_t kind = place.own_lines ? NA_RULE_LINES : NA_RULE_PLACE;
-        if (kind == NA_RULE_PLACE && w->options.near) continue;
-        if ((!place.own_lines && place.place == NA_POLICY_PLACE_NONE) || v->chance < CHANCE)
+        if (kind == NA_RULE_PLACE && w->options.policy.near.given) continue;
+        if ((!place.own_lines && place.place == NA_POLICY_PLACE_NONE) ||
+            v->chance < w->options.policy.min_chance)
             continue;
         double gain = na_place_gain(&p->verdicts, v);
         if (gain < w->least) {
@@ -168,6 +168,15 @@ static bool judge_accesses(na_policy_work_t *w, na_policy_profile_t *p) {
             note_site(p, p->place, p->flows.groups[v->group].site, i);
     }
     return true;
+}
+
+static bool reaches(const na_counters_t *sum) {
+    return sum == NULL || (sum->align_mask & NA_NPROF_ALIGN_API) == 0;
+}
+
+bool na_policy_reaches(const na_policy_profile_t *p, uint32_t site) {
+    size_t i = site_index(p, site);
+    return i == na_policy_sites(p) || reaches(na_policy_sum(p, i));
 }
 
 static void set_accesses(const na_policy_profile_t *p, size_t i, na_judged_site_t *run) {
@@ -216,7 +225,7 @@ static uint32_t life_verdict(na_policy_work_t *w, const na_policy_profile_t *p, 
 }
 
 double na_policy_growth(const na_policy_profile_t *p, const na_counters_t *sum, uint64_t *bytes) {
-    double run_ms = (double)na_reader_header(p->in.reader)->last_ms;
+    double run_ms = (double)na_nprof_together_ms(na_reader_header(p->in.reader));
     double begun = (double)sum->alloc_count - (double)sum->realloc_count;
     bool sampled = na_reader_header(p->in.reader)->mode == NA_NPROF_MODE_SAMPLE;
     if (sampled || !(begun > 0) || !(run_ms > 0) || (double)sum->realloc_count < GROWN * begun)
@@ -262,6 +271,10 @@ static uint32_t group_verdict(na_policy_work_t *w, const na_policy_profile_t *p,
 
 /* ---- all ---- */
 
+static bool is_value(uint32_t verdict) {
+    return verdict != NA_VERDICT_ALONE && verdict != NA_VERDICT_ANY;
+}
+
 /* How much depends on a site: what was allocated there; if that is not known, what was accessed. */
 static void weigh(const na_policy_profile_t *p, size_t i, na_judged_site_t *run) {
     const na_counters_t *sum = na_policy_sum(p, i);
@@ -291,27 +304,33 @@ static void add_runs(na_policy_work_t *w, uint32_t source) {
         run->verdict[NA_RULE_LIFE] = life_verdict(w, p, i);
         run->verdict[NA_RULE_RESERVE] = reserve_verdict(w, p, i);
         run->verdict[NA_RULE_GROUP] = group_verdict(w, p, i, run);
-        for (int kind = 0; kind < NA_RULE_KINDS; kind++)
-            if (!w->kinds[kind]) run->verdict[kind] = NA_VERDICT_ANY;
+        bool said = false;
+        for (int kind = 0; kind < NA_RULE_KINDS; kind++) {
+            said |= w->kinds[kind] && is_value(run->verdict[kind]);
+            if (!w->kinds[kind] || !reaches(sum)) run->verdict[kind] = NA_VERDICT_ANY;
+        }
+        w->unreached += said && !reaches(sum);
     }
 }
 
 static na_status_t read_options(na_policy_work_t *w) {
-    w->least = w->options.min_gain;
+    w->least = w->options.policy.min_gain;
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
-        w->kinds[kind] = w->options.only == NULL;
+        w->kinds[kind] = w->options.policy.only == NULL;
     /* A site of near or far memory is in no group; and a group that changes while the program runs
      * would leave half of it elsewhere. */
-    if (w->options.near || w->options.follow) w->kinds[NA_RULE_GROUP] = false;
-    if (w->options.only == NULL) return NA_STATUS_WHOLE;
+    if (w->options.policy.near.given || w->options.policy.follow) w->kinds[NA_RULE_GROUP] = false;
+    if (w->options.policy.only == NULL) return NA_STATUS_WHOLE;
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
-        w->kinds[kind] = strcmp(w->options.only, na_rule_kind_names[kind]) == 0;
+        w->kinds[kind] = strcmp(w->options.policy.only, na_rule_kind_names[kind]) == 0;
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
         if (w->kinds[kind])
-            return w->options.near && kind != NA_RULE_PLACE
-                       ? na_fail("--near makes rules of kind place, not of: %s", w->options.only)
+            return w->options.policy.near.given && kind != NA_RULE_PLACE
+                       ? na_fail("--near makes rules of kind place, not of: %s",
+                                 w->options.policy.only)
                        : NA_STATUS_WHOLE;
-    return na_fail("--only takes place, lines, life, reserve or group, not: %s", w->options.only);
+    return na_fail("--only takes place, lines, life, reserve or group, not: %s",
+                   w->options.policy.only);
 }
 
 static na_status_t load_profiles(na_policy_work_t *w, const char *const *files, size_t count) {
@@ -335,8 +354,28 @@ static na_status_t load_profiles(na_policy_work_t *w, const char *const *files, 
     if (w->runs == NULL) return NA_STATUS_MEMORY;
     for (uint32_t i = 0; i < count; i++)
         add_runs(w, i);
-    if (w->options.near && !na_policy_tiers_find(w)) return NA_STATUS_MEMORY;
+    if (w->options.policy.near.given && !na_policy_tiers_find(w)) return NA_STATUS_MEMORY;
     return NA_STATUS_WHOLE;
+}
+
+bool na_policy_is_ruled(const na_policy_work_t *w, const na_policy_profile_t *p, uint32_t verdict) {
+    for (size_t i = 0; i < w->rules.count; i++) {
+        const na_site_rule_t *rule = &w->rules.items[i];
+        for (size_t k = rule->first; k < rule->first + rule->count; k++) {
+            const na_judged_site_t *run = &w->runs[k];
+            if (&w->profiles[run->source] != p) continue;
+            /* Of two verdicts on a site one makes the rule. */
+            uint32_t placed = p->place[run->item], lined = p->lines[run->item];
+            uint32_t group = p->verdicts.items[verdict].group;
+            bool place = is_value(rule->value[NA_RULE_PLACE]) && placed != 0 &&
+                         p->verdicts.items[placed - 1].group == group;
+            bool lines = is_value(rule->value[NA_RULE_LINES]) && lined != 0;
+            if (place || (lines && (lined == verdict + 1 ||
+                                    p->flows.groups[group].site == na_policy_site(p, run->item))))
+                return true;
+        }
+    }
+    return false;
 }
 
 /* A rule also has the actions of shorter ones. What says where a block lies leaves no group. */
@@ -352,14 +391,14 @@ static void leave_groups(na_policy_work_t *w) {
 na_status_t na_policy_find(na_policy_work_t *w, const char *const *files, size_t count,
                            const na_options_t *options) {
     *w = (na_policy_work_t){.options = *options};
-    w->options.native = true; /* rules are of native frames */
-    w->options.python = false;
+    w->options.frames.native = true; /* rules are of native frames */
+    w->options.frames.python = false;
     na_status_t status = read_options(w);
     if (status == NA_STATUS_WHOLE) status = load_profiles(w, files, count);
     if (status == NA_STATUS_WHOLE && !na_site_rules_make(w->runs, w->run_count, &w->rules))
         status = NA_STATUS_MEMORY;
     if (status == NA_STATUS_WHOLE) leave_groups(w);
-    if (status == NA_STATUS_WHOLE && w->options.near && !na_policy_tiers_rule(w))
+    if (status == NA_STATUS_WHOLE && w->options.policy.near.given && !na_policy_tiers_rule(w))
         status = NA_STATUS_MEMORY;
     return status;
 }

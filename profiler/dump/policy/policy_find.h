@@ -72,6 +72,7 @@ typedef struct na_policy_work {
     bool kinds[NA_RULE_KINDS];   /* that are asked for */
     double below[NA_RULE_KINDS]; /* the most gain that was not enough */
     double little_kept;          /* bytes below NA_POLICY_LEAST_KEPT: the most of a profile */
+    uint32_t unreached;          /* sites that no rule reaches (na_policy_reaches) */
     uint32_t few_samples;        /* long-lived sites of which too little was drawn to say so */
 } na_policy_work_t;
 
@@ -100,6 +101,14 @@ extern const char na_rule_kind_names[NA_RULE_KINDS][8]; /* as --only takes them 
 na_status_t na_policy_find(na_policy_work_t *work, const char *const *files, size_t count,
                            const na_options_t *options);
 na_status_t na_policy_work_free(na_policy_work_t *work, na_status_t status);
+
+/* Can a rule mean the blocks of this stack? Not those whose place a call of numalloc.h names. (Mode
+ * trace does not tell.) */
+bool na_policy_reaches(const na_policy_profile_t *profile, uint32_t site);
+
+/* Has this verdict, by number, made a rule? */
+bool na_policy_is_ruled(const na_policy_work_t *work, const na_policy_profile_t *profile,
+                        uint32_t verdict);
 
 /* What time a site's growing blocks cost by being copied, as a share of the run, and how large they
  * become; 0: they do not grow so. */

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "alloc/policy/rules/rules.h"
 #include "profiler/containers/array.h"
 #include "profiler/dump/policy/policy_control.h"
 #include "profiler/dump/profile/live_profile.h"
+#include "profiler/policy/rules/rules.h"
 
 #define INTERVAL_S 2.0
 
@@ -395,12 +395,13 @@ static bool read_written(follow_t *f) {
 
 na_status_t na_policy_follow(const char *const *files, size_t count, const na_options_t *options) {
     if (count != 1) return na_fail("--follow takes one process, or one profile");
-    char path[8192];
-    const char *pid = na_live_is_pid(files[0]) ? files[0] : NULL;
+    char path[PATH_MAX];
+    pid_t pid = 0; /* a file is followed */
+    bool process = na_live_is_pid(files[0]);
     na_status_t status = NA_STATUS_WHOLE;
-    if (pid != NULL) status = na_live_profile_find(pid, path, sizeof path);
+    if (process) status = na_live_profile_find(files[0], path, &pid);
     if (status != NA_STATUS_WHOLE) return status;
-    follow_t f = {.options = options, .path = pid != NULL ? path : files[0]};
+    follow_t f = {.options = options, .path = process ? path : files[0]};
     if (!read_written(&f)) status = NA_STATUS_MEMORY;
     if (f.written.groups) {
         clear(&f.written);
@@ -411,14 +412,14 @@ na_status_t na_policy_follow(const char *const *files, size_t count, const na_op
     struct sigaction action = {.sa_handler = on_end_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    uint64_t times = options->iterations != 0 ? options->iterations : UINT64_MAX;
+    uint64_t times = options->live.iterations != 0 ? options->live.iterations : UINT64_MAX;
     uint64_t interval =
-        (uint64_t)((options->interval_s > 0 ? options->interval_s : INTERVAL_S) * 1000);
+        (uint64_t)((options->live.interval_s > 0 ? options->live.interval_s : INTERVAL_S) * 1000);
     bool over = false;
     for (uint64_t i = 0; i < times && status == NA_STATUS_WHOLE && !over && follow_ended == 0;
          i++) {
         uint64_t began = na_live_now_ms();
-        bool gone = pid != NULL && kill((pid_t)atoi(pid), 0) != 0 && errno == ESRCH;
+        bool gone = process && kill(pid, 0) != 0 && errno == ESRCH;
         status = follow_once(&f, &over);
         over |= gone;
         /* Half of the time at most goes into looking. */

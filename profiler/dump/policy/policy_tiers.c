@@ -7,7 +7,7 @@
 
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 
 #define TINY 0.001 /* share of bytes and of accesses below which a site has no say in rules */
 
@@ -196,7 +196,8 @@ bool na_policy_tiers_find(na_policy_work_t *w) {
     bool good = sums != NULL && number_sites(w) && sum_profiles(w, sums);
     free(sums);
     if (!good) return false;
-    t->budget = w->options.near_bytes > 0 ? w->options.near_bytes : w->options.near_share * t->peak;
+    t->budget = w->options.policy.near.bytes > 0 ? w->options.policy.near.bytes
+                                                 : w->options.policy.near.share * t->peak;
     if (t->why_not == NULL &&
         !na_tiers_divide(t->sites, t->count, t->budget, t->draws, w->least, &t->found))
         return false;

@@ -123,7 +123,7 @@ static evidence_t evidence_of(const na_policy_work_t *w, const na_site_rule_t *r
             if (w->runs[i].source == source) add_gains(w, rule, &w->runs[i], &e, &sums);
         keep_best_process(&sums, &e);
     }
-    if (w->options.near) e.tier = na_policy_tier_evidence(w, rule);
+    if (w->options.policy.near.given) e.tier = na_policy_tier_evidence(w, rule);
     return e;
 }
 
@@ -234,7 +234,7 @@ static void put_agree(double agree) {
 
 static void put_tier_action(const na_policy_work_t *w, const na_site_rule_t *rule,
                             const evidence_t *e, double *near) {
-    if (!w->options.near || rule->value[NA_RULE_PLACE] == NA_VERDICT_ALONE) return;
+    if (!w->options.policy.near.given || rule->value[NA_RULE_PLACE] == NA_VERDICT_ALONE) return;
     na_policy_put_tier(w, rule, &e->tier, near);
     put_agree(rule->agree[NA_RULE_PLACE]);
     putchar('\n');
@@ -318,7 +318,8 @@ static void put_rule_actions(const na_policy_work_t *w, const na_site_rule_t *ru
     }
     bool compared = *comma != 0;
     /* A control of far blocks would lie near, and take an eighth of their bytes there. */
-    if (w->options.near && rule->value[NA_RULE_PLACE] != NA_VERDICT_ALONE) compared = false;
+    if (w->options.policy.near.given && rule->value[NA_RULE_PLACE] != NA_VERDICT_ALONE)
+        compared = false;
     if (rule->value[NA_RULE_LIFE] != NA_VERDICT_ALONE) {
         printf("%slife=long", comma);
         comma = ", ";
@@ -444,11 +445,11 @@ na_status_t na_policy_write(na_policy_work_t *w) {
         size_t kept = name_modules(w, ruled, alias);
         printf("numalloc policy %u\n", NA_POLICY_VERSION);
         put_files(w);
-        if (w->options.near) na_policy_put_tiers(w);
+        if (w->options.policy.near.given) na_policy_put_tiers(w);
         put_program_lines(w);
         put_module_lines(w, alias);
         put_group_line(w);
-        double near = w->options.near ? na_policy_tiers_alone(w) : 0;
+        double near = w->options.policy.near.given ? na_policy_tiers_alone(w) : 0;
         for (size_t i = 0; i < kept; i++)
             put_found_rule(w, &ruled[i], alias, i + 1, &near);
         if (kept < w->rules.count)
@@ -456,7 +457,7 @@ na_status_t na_policy_write(na_policy_work_t *w) {
                    "most\n",
                    w->rules.count - kept, NA_POLICY_SITES, NA_POLICY_MODULES);
         if (w->rules.count == 0) na_policy_put_nothing(w);
-        if (w->options.explain) na_policy_explain(w);
+        if (w->options.policy.explain) na_policy_explain(w);
     }
     free(ruled);
     free(alias);
@@ -465,17 +466,18 @@ na_status_t na_policy_write(na_policy_work_t *w) {
 
 static na_status_t show_policy(const char *const *files, size_t count,
                                const na_options_t *options) {
-    if (options->check + options->compare + options->follow > 1)
+    if (options->policy.check + options->policy.compare + options->policy.follow > 1)
         return na_fail("--check, --compare or --follow, not several");
-    if (options->near && (options->check || options->compare || options->follow))
+    if (options->policy.near.given &&
+        (options->policy.check || options->policy.compare || options->policy.follow))
         return na_fail("--near is for writing a policy, not for --check, --compare or --follow");
-    if (options->compare) return na_policy_compare(files, count, options);
+    if (options->policy.compare) return na_policy_compare(files, count, options);
     if (na_table_wanted(options))
         return na_fail("a policy is text: --json, --csv, --sort, --top and --filter are for "
                        "--compare");
-    if (options->check) return na_policy_check(files, count, options);
-    if (options->follow) return na_policy_follow(files, count, options);
-    if (options->interval_s > 0 || options->iterations != 0)
+    if (options->policy.check) return na_policy_check(files, count, options);
+    if (options->policy.follow) return na_policy_follow(files, count, options);
+    if (options->live.interval_s > 0 || options->live.iterations != 0)
         return na_fail("--interval and --iterations are for --follow");
     na_policy_work_t work;
     na_status_t status = na_policy_find(&work, files, count, options);
@@ -496,7 +498,7 @@ const na_view_t na_view_row_policy = {
             "--follow PID -o POLICY writes it anew as the profile grows; a process under\n"
             "NUMALLOC_POLICY=POLICY takes it.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_POLICY | NA_TAKES_TABLE | NA_TAKES_LIVE,
+    .takes = NA_TAKES(POLICY) | NA_TAKES_TABLE | NA_TAKES(LIVE),
     .tables = {{&na_policy_compare_table, 0}},
     .show_files = show_policy,
 };

@@ -63,7 +63,7 @@ static bool add_site_stack(const na_view_input_t *in, na_tree_t *tree, na_tree_k
             begin++;
         if (begin == count) begin = 0; /* as na_view_site: the innermost */
     }
-    bool started = !in->options->filtered;
+    bool started = !in->options->table.filter.given;
     uint32_t at = 0;
     for (uint32_t i = begin; i < count; i++) {
         const na_symbol_frame_t *frame = stack->items[kind == NA_TREE_CALLEES ? count - 1 - i : i];

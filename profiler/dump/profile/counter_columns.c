@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "profiler/analyze/blocks/metric_keys.h"
-#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/names/demangle.h"
 
 static const na_column_t text_columns[NA_COL_METRICS] = {
     [NA_COL_PEAK] = {"peak_bytes", "at peak", NA_KIND_BYTES, "peak"},
@@ -126,7 +126,7 @@ void na_table_site(na_table_t *table, const na_view_input_t *in, size_t first, u
 }
 
 bool na_site_matches(const na_view_input_t *in, uint32_t site) {
-    if (!in->options->filtered) return true;
+    if (!in->options->table.filter.given) return true;
     char label[NA_LABEL];
     label_of(in, site, label);
     if (na_filter_matches(in->options, label)) return true;

@@ -4,13 +4,15 @@
  * Every stack entry on the way to a site is symbolised once; everything here is linear in them, and
  * in the rounds that wrappers of wrappers take. */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profiler/containers/array.h"
 #include "profiler/dump/profile/input.h"
-#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/names/demangle.h"
 #include "profiler/dump/ui/progress.h"
+#include "profiler/dump/ui/text.h"
 
 /* Wrappers of wrappers of ... : deeper ones are shown as they are. */
 #define ROUNDS 8
@@ -211,6 +213,15 @@ static bool *find_wanted(const na_view_input_t *in, na_stack_table_t stacks) {
         na_symbols_frames(in->symbols, node, &frames);
         wanted[stacks.items[node].parent] = true;
     }
+    /* What maps memory is no site, and no wrapper's behaviour; its functions are to be known. */
+    for (size_t i = 0; i < in->maps.count; i++) {
+        for (uint32_t node = in->maps.items[i].site;
+             node > NA_NPROF_ROOT && node < stacks.count && !wanted[node];
+             node = stacks.items[node].parent) {
+            const na_symbol_frame_t *frames;
+            na_symbols_frames(in->symbols, node, &frames);
+        }
+    }
     return wanted;
 }
 
@@ -224,6 +235,62 @@ static na_function_t *make_costs(na_view_input_t *in, na_stack_table_t stacks) {
         return costs;
     free(costs);
     return NULL;
+}
+
+static void add_mappings(na_view_input_t *in) {
+    for (size_t i = 0; i < in->maps.count; i++) {
+        const na_nprof_map_t *map = &in->maps.items[i];
+        const na_symbol_frame_t *by, *frame = na_view_site(in, map->site, &by);
+        if (!na_view_maps_more(map) || frame == NULL || frame->id >= in->function_count) continue;
+        na_function_row_t *row = &in->functions.items[frame->id];
+        na_function_row_t *of[] = {row,
+                                   row->group != 0 ? &in->functions.groups[row->group - 1] : NULL};
+        for (size_t k = 0; k < 2 && of[k] != NULL; k++) {
+            of[k]->mapped += (double)map->bytes;
+            of[k]->mappings += (double)map->count;
+        }
+    }
+}
+
+#define MAPPERS 3u /* that are named */
+
+void na_view_row_label(const na_view_input_t *in, const na_function_row_t *row,
+                       char out[NA_LABEL]) {
+    const na_function_name_t *f = na_symbols_function(in->symbols, row->id);
+    if (row->members == 0) {
+        na_view_function_label(f, out);
+        return;
+    }
+    const char *slash = strrchr(f->module, '/');
+    snprintf(out, NA_LABEL, "%.600s (without symbols)", slash == NULL ? f->module : slash + 1);
+}
+
+bool na_view_mappers(const na_view_input_t *in, char *out, size_t size, double *all) {
+    const na_function_row_t *most[MAPPERS] = {NULL};
+    *all = 0;
+    for (size_t i = 0; i < in->maps.count; i++)
+        if (na_view_maps_more(&in->maps.items[i])) *all += (double)in->maps.items[i].bytes;
+    for (size_t i = 0; i < in->functions.count + in->functions.group_count; i++) {
+        bool group = i >= in->functions.count;
+        const na_function_row_t *row =
+            group ? &in->functions.groups[i - in->functions.count] : &in->functions.items[i];
+        if (group ? row->members < 2 : row->group != 0) continue;
+        for (size_t m = 0; m < MAPPERS && row != NULL && row->mapped > 0; m++) {
+            if (most[m] != NULL && row->mapped <= most[m]->mapped) continue;
+            const na_function_row_t *less = most[m];
+            most[m] = row;
+            row = less;
+        }
+    }
+    out[0] = 0;
+    for (size_t m = 0; m < MAPPERS && most[m] != NULL; m++) {
+        char label[NA_LABEL], a[NA_TEXT], b[NA_TEXT];
+        na_view_row_label(in, most[m], label);
+        na_text_append(out, size, "%s%s  %s in %s call%s", m == 0 ? "" : "; ", label,
+                       na_text_bytes(a, most[m]->mapped), na_text_count(b, most[m]->mappings),
+                       most[m]->mappings > 1 ? "s" : "");
+    }
+    return *all > 0;
 }
 
 static bool make_rows(na_view_input_t *in, na_stack_table_t stacks) {
@@ -264,6 +331,7 @@ static bool make_rows(na_view_input_t *in, na_stack_table_t stacks) {
         else if (row->by != by->id + 1)
             row->by_more = true;
     }
+    add_mappings(in);
     for (size_t i = 0; i < table->count; i++) {
         const na_function_row_t *row = &table->items[i];
         if (row->sites == 0) continue;
@@ -299,4 +367,42 @@ void na_view_functions_free(na_view_input_t *in) {
     in->wrappers = NULL;
     in->functions = (na_function_table_t){.items = NULL};
     in->function_count = 0;
+}
+
+/* ---- without names ---- */
+
+typedef struct sought {
+    const char *module;
+    bool missing;
+} sought_t;
+
+static void compare_missing(void *arg, const char *path, const char *why) {
+    sought_t *sought = arg;
+    (void)why;
+    sought->missing |= strcmp(path, sought->module) == 0;
+}
+
+static bool lacks(const na_function_name_t *f, na_lack_t lack) {
+    return lack == NA_LACK_NAME ? !f->named : f->by_symbol && !f->runtime;
+}
+
+const char *na_view_lacking(const na_view_input_t *in, na_lack_t lack, double *share) {
+    double all = na_view_metric(in, &in->sites.total), lacking = 0, most = 0;
+    const char *module = NULL;
+    for (size_t i = 0; i < in->functions.count; i++) {
+        const na_function_row_t *row = &in->functions.items[i];
+        const na_function_name_t *f = na_symbols_function(in->symbols, row->id);
+        double part = na_view_metric(in, &row->self);
+        if (!lacks(f, lack) || row->sites == 0) continue;
+        lacking += part;
+        if (module == NULL || part > most) {
+            most = part;
+            module = f->module;
+        }
+    }
+    if (module == NULL || !(lacking >= 0.01 * all)) return NULL;
+    sought_t sought = {.module = module}; /* why it has none was said already */
+    na_symbols_missing(in->symbols, compare_missing, &sought);
+    *share = lacking / all;
+    return sought.missing ? NULL : module;
 }

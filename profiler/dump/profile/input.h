@@ -4,6 +4,7 @@
 #ifndef NUMALLOC_PROFILER_DUMP_PROFILE_INPUT_H
 #define NUMALLOC_PROFILER_DUMP_PROFILE_INPUT_H
 
+#include "profiler/analyze/blocks/detail.h"
 #include "profiler/analyze/blocks/function_costs.h"
 #include "profiler/analyze/blocks/site_sums.h"
 #include "profiler/dump/symbols/symbols.h"
@@ -14,15 +15,16 @@
 #define NA_VIEW_DEEPEST 1024u
 
 typedef struct na_function_row {
-    uint32_t id;        /* na_symbols_function */
-    uint32_t sites;     /* that this function is responsible for */
-    na_counters_t self; /* exclusive: of those sites */
-    na_cost_t below;    /* inclusive: of all stacks with this function, recursion once */
-    bool wrapper;       /* never responsible, except where there is nobody else */
-    uint32_t by;        /* id + 1 of a function that it allocates through; 0: none */
-    bool by_more;       /* and there are others */
-    bool shown;         /* for the view */
-    uint32_t group;     /* 1 + index of the group that it is in; 0: none */
+    uint32_t id;             /* na_symbols_function */
+    uint32_t sites;          /* that this function is responsible for */
+    na_counters_t self;      /* exclusive: of those sites */
+    na_cost_t below;         /* inclusive: of all stacks with this function, recursion once */
+    bool wrapper;            /* never responsible, except where there is nobody else */
+    uint32_t by;             /* id + 1 of a function that it allocates through; 0: none */
+    bool by_more;            /* and there are others */
+    double mapped, mappings; /* bytes that it mapped from the system itself, in how many calls */
+    bool shown;              /* for the view */
+    uint32_t group;          /* 1 + index of the group that it is in; 0: none */
     /* Of a group: how many functions, and of these how many are responsible for sites. 0: this is a
      * function. */
     uint32_t members, responsible;
@@ -40,6 +42,12 @@ typedef struct na_function_table {
     size_t nowhere_sites;
 } na_function_table_t;
 
+/* By stack entry: the one whose frame is responsible for it, and the one that has what that called
+ * (na_view_site). 0: none, or responsible 0: it was not looked for. */
+typedef struct na_site_place {
+    uint32_t responsible, leaf;
+} na_site_place_t;
+
 /* One profile, loaded (input.c). */
 typedef struct na_view_input {
     const char *path;
@@ -48,9 +56,11 @@ typedef struct na_view_input {
     na_symbols_t *symbols; /* NULL where the view did without (NA_VIEW_LIGHT) */
     na_sites_t sites;      /* sorted by `order` */
     na_order_t order;      /* what --sort says, if it names one of the four; else by the peak */
+    na_maps_table_t maps;  /* what the program maps itself; none where the view did without */
     na_function_table_t functions;
     bool *wrappers; /* by function id, function_count of them */
     uint32_t function_count;
+    na_site_place_t *places; /* as many as stacks; NULL where there are no symbols */
 } na_view_input_t;
 
 /* Opens a profile and sums it up; `light`: no symbols and no functions. On any other status than
@@ -74,6 +84,17 @@ const char *na_view_order_title(na_order_t order);
 
 /* "sites"; "?" for a mode that this version does not know. */
 const char *na_mode_name(uint32_t mode);
+
+/* The moment that the figures of what lives are of, in words. */
+typedef struct na_moment_words {
+    const char *key;  /* "dump" */
+    const char *live; /* what is live then is called: "never freed" only where nothing can follow */
+    const char *when; /* "at the dump" */
+    const char *ended; /* of the run: "ended normally" */
+} na_moment_words_t;
+const na_moment_words_t *na_view_moment(const na_view_input_t *in);
+/* The moment that the spans are of: a process that runs had them looked at by its last dump. */
+const char *na_view_spans_when(const na_view_input_t *in);
 
 /* Counts are stored scaled; this is the count itself. */
 static inline double na_view_count(const na_view_input_t *in, double scaled) {
@@ -111,6 +132,15 @@ typedef struct na_stack {
 } na_stack_t;
 bool na_view_stack(const na_view_input_t *in, uint32_t site, na_stack_t *stack);
 
+/* Does a call give memory to the program? (What mremap makes larger was mapped by another.) */
+static inline bool na_view_maps_more(const na_nprof_map_t *map) {
+    return map->call == NA_NPROF_MAP_MMAP || map->call == NA_NPROF_MAP_BRK;
+}
+
+/* The functions that mapped most: "label 64.0 MiB in 4 calls, ...". Their sum in *all; false: the
+ * program mapped nothing. */
+bool na_view_mappers(const na_view_input_t *in, char *out, size_t size, double *all);
+
 /* What a site or a function costs by in->order: bytes, or blocks. */
 double na_view_metric(const na_view_input_t *in, const na_counters_t *sum);
 double na_view_cost(const na_view_input_t *in, const na_cost_t *cost);
@@ -125,6 +155,20 @@ uint64_t na_view_peak_ms(const na_view_input_t *in);
 /* The sampled point of the timeline that covers the peak or is next to it; NULL: never sampled. */
 const na_nprof_point_t *na_view_point_at_peak(const na_view_input_t *in);
 
+/* Bytes of the profile itself: in memory near the peak (*at_peak), or where that is not known,
+ * taken by the end. */
+double na_view_own(const na_view_input_t *in, bool *at_peak);
+
+/* What functions lack: a name (they have an address for one), or what was inlined into them. */
+typedef enum na_lack { NA_LACK_NAME, NA_LACK_INLINED } na_lack_t;
+
+/* The module whose debug information would give most of them that; *share: what those functions
+ * have of in->order. Less than a hundredth is not worth a line. NULL: none. */
+const char *na_view_lacking(const na_view_input_t *in, na_lack_t lack, double *share);
+
+/* Text: says so. */
+void na_view_say_lacking(const na_view_input_t *in);
+
 /* Text: the stack of a site, a line a frame; for na_table_print_t.below, with the input as arg. */
 void na_view_put_stack(void *arg, uint64_t site);
 
@@ -133,6 +177,8 @@ void na_view_put_stack(void *arg, uint64_t site);
 #define NA_LABEL 768
 void na_view_frame_label(const na_symbol_frame_t *frame, char out[NA_LABEL]);
 void na_view_function_label(const na_function_name_t *function, char out[NA_LABEL]);
+/* The same of a row, which may be a group. */
+void na_view_row_label(const na_view_input_t *in, const na_function_row_t *row, char out[NA_LABEL]);
 
 /* timeline_drawing.c: the highest level of a row within a stretch of time; not a number: not known.
  * For series of levels. */
@@ -140,5 +186,14 @@ double na_view_level(const na_series_table_t *t, uint32_t row, uint64_t from_ms,
 
 /* timeline_drawing.c: the run drawn in characters; nothing if the profile has no timeline. */
 void na_view_draw_timeline(const na_view_input_t *in, uint32_t width, uint32_t height);
+
+/* A thread's name; of an entry that stands for several, how many. */
+const char *na_view_thread_name(const na_nprof_thread_t *thread, char out[32]);
+
+/* Why something is missing, as far as it is for want of room; NULL: it is not. */
+const char *na_view_no_room(const na_view_input_t *in);
+
+/* Text: modules whose symbols could not be had, and why; nothing if there are none. */
+void na_view_say_missing(const na_view_input_t *in);
 
 #endif

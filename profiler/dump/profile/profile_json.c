@@ -65,7 +65,11 @@ void na_json_run(na_json_t *json, const na_view_input_t *in) {
     na_json_u64(json, "sample_interval", h->sample_interval);
     na_json_u64(json, "start_unix_ns", h->start_unix_ns);
     na_json_u64(json, "duration_ms", h->last_ms);
+    na_json_u64(json, "processes", h->processes != 0 ? h->processes : 1);
+    na_json_u64(json, "together_ms", na_nprof_together_ms(h));
     na_json_bool(json, "closed", h->state == NA_NPROF_CLOSED);
+    na_json_string(json, "moment", na_view_moment(in)->key);
+    na_json_u64(json, "dump", na_reader_dump(in->reader));
     na_json_u64(json, "publish_quantum", h->publish_quantum);
     na_json_u64(json, "own_bytes", h->own_bytes);
     na_json_object(json, "lost");
@@ -96,6 +100,7 @@ void na_json_threads(na_json_t *json, const na_view_input_t *in) {
         na_json_object(json, NULL);
         na_json_u64(json, "id", i);
         na_json_u64(json, "tid", t->tid);
+        na_json_u64(json, "threads", UINT64_C(1) + t->more);
         na_json_string(json, "name", t->name);
         na_json_u64(json, "start_ms", t->start_ms);
         if (t->end_ms != UINT64_MAX) na_json_u64(json, "end_ms", t->end_ms);

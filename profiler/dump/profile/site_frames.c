@@ -6,17 +6,17 @@
 #include "profiler/analyze/blocks/findings.h"
 #include "profiler/analyze/blocks/metric_keys.h"
 #include "profiler/containers/array.h"
+#include "profiler/containers/path.h"
 #include "profiler/dump/profile/input.h"
-#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/names/demangle.h"
 #include "profiler/dump/ui/text.h"
 
-static void write_label(char out[NA_LABEL], const char *function, const char *file, uint32_t line,
-                        const char *module, bool named) {
+/* `tail`: of the file, NULL: its name is enough. */
+static void write_label(char out[NA_LABEL], const char *function, const char *file,
+                        const char *tail, uint32_t line, const char *module, bool named) {
     char name[512];
     na_demangle_short(function, 60, name, sizeof name);
-    const char *place = file != NULL ? file : module;
-    const char *slash = strrchr(place, '/');
-    if (slash != NULL) place = slash + 1;
+    const char *place = tail != NULL ? tail : na_base_name(file != NULL ? file : module);
     if (file != NULL && line != 0)
         snprintf(out, NA_LABEL, "%s  %.200s:%u", name, place, line);
     else if (file != NULL)
@@ -28,33 +28,70 @@ static void write_label(char out[NA_LABEL], const char *function, const char *fi
 }
 
 void na_view_frame_label(const na_symbol_frame_t *frame, char out[NA_LABEL]) {
-    write_label(out, frame->function, frame->file, frame->line, frame->module, frame->named);
+    write_label(out, frame->function, frame->file, frame->tail, frame->line, frame->module,
+                frame->named);
 }
 
 void na_view_function_label(const na_function_name_t *f, char out[NA_LABEL]) {
-    write_label(out, f->function, f->file, f->line, f->module, f->named);
+    write_label(out, f->function, f->file, f->tail, f->line, f->module, f->named);
+}
+
+/* The entry's own responsible frame, NULL: none is; *leaf: the outermost inside of that with a
+ * name. */
+static const na_symbol_frame_t *own_site(const na_view_input_t *in, uint32_t node,
+                                         const na_symbol_frame_t **leaf) {
+    const na_symbol_frame_t *frames;
+    uint32_t count = na_symbols_frames(in->symbols, node, &frames);
+    *leaf = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!na_view_passes_on(in, &frames[i])) return &frames[i];
+        if (frames[i].named) *leaf = &frames[i];
+    }
+    return NULL;
+}
+
+/* Of all entries from `site` to the first whose place is known. Each is looked at once, however
+ * many sites lie inside of it. */
+static void find_places(const na_view_input_t *in, na_stack_table_t stacks, uint32_t site) {
+    const na_symbol_frame_t *leaf;
+    na_site_place_t found = {0, 0};
+    uint32_t node = site;
+    for (; node > NA_NPROF_ROOT && node < stacks.count; node = stacks.items[node].parent) {
+        if (in->places[node].responsible != 0) {
+            if (in->places[node].leaf != 0) found.leaf = in->places[node].leaf;
+            found.responsible = in->places[node].responsible;
+            break;
+        }
+        found.responsible = own_site(in, node, &leaf) != NULL ? node : 0;
+        if (leaf != NULL) found.leaf = node;
+        if (found.responsible != 0) break;
+    }
+    if (found.responsible == 0) found.responsible = NA_NPROF_ROOT;
+    for (; site != node; site = stacks.items[site].parent) {
+        in->places[site] = found;
+        if (site == found.leaf) found.leaf = 0; /* it lies inside of those that follow */
+    }
+    if (node > NA_NPROF_ROOT && node < stacks.count && in->places[node].responsible == 0)
+        in->places[node] = found;
 }
 
 const na_symbol_frame_t *na_view_site(const na_view_input_t *in, uint32_t site,
                                       const na_symbol_frame_t **leaf) {
     na_stack_table_t stacks = na_reader_stacks(in->reader);
     *leaf = NULL;
-    const na_symbol_frame_t *innermost = NULL;
-    uint32_t depth = 0;
-    for (uint32_t node = site;
-         node > NA_NPROF_ROOT && node < stacks.count && depth < NA_VIEW_DEEPEST;
-         node = stacks.items[node].parent, depth++) {
-        const na_symbol_frame_t *frames;
-        uint32_t count = na_symbols_frames(in->symbols, node, &frames);
-        for (uint32_t i = 0; i < count; i++) {
-            if (innermost == NULL) innermost = &frames[i];
-            if (!na_view_passes_on(in, &frames[i])) return &frames[i];
-            /* The outermost of them is the one that the program called. */
-            if (frames[i].named) *leaf = &frames[i];
-        }
+    if (site <= NA_NPROF_ROOT || site >= stacks.count) return NULL;
+    if (in->places[site].responsible == 0) find_places(in, stacks, site);
+    na_site_place_t place = in->places[site];
+    if (place.responsible > NA_NPROF_ROOT) {
+        if (place.leaf != 0) (void)own_site(in, place.leaf, leaf);
+        const na_symbol_frame_t *inside;
+        return own_site(in, place.responsible, &inside);
     }
-    *leaf = NULL;
-    return innermost;
+    /* Nobody is: the innermost. */
+    const na_symbol_frame_t *frames;
+    for (; site > NA_NPROF_ROOT; site = stacks.items[site].parent)
+        if (na_symbols_frames(in->symbols, site, &frames) != 0) return &frames[0];
+    return NULL;
 }
 
 bool na_view_stack(const na_view_input_t *in, uint32_t site, na_stack_t *stack) {

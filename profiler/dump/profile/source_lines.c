@@ -31,7 +31,7 @@ static int by_place(const void *a, const void *b) {
     return na_source_lines_compare(a, b);
 }
 
-bool na_source_lines_gather(const na_view_input_t *in, const na_options_t *options,
+bool na_source_lines_gather(const na_view_input_t *in, const na_options_t *options, bool maps,
                             na_source_lines_t *lines) {
     na_stack_t stack = {0};
     bool good = true;
@@ -53,6 +53,16 @@ bool na_source_lines_gather(const na_view_input_t *in, const na_options_t *optio
         }
     }
     free(stack.items);
+    for (size_t i = 0; i < in->maps.count && maps && good; i++) {
+        const na_nprof_map_t *map = &in->maps.items[i];
+        const na_symbol_frame_t *leaf, *own = na_view_site(in, map->site, &leaf);
+        if (!na_view_maps_more(map) || own == NULL || own->file == NULL || own->line == 0 ||
+            !na_filter_matches(options, own->file))
+            continue;
+        na_source_line_t *line = find_line(lines, own->file, own->line);
+        good = line != NULL;
+        if (good) line->mapped += (double)map->bytes;
+    }
     if (good && lines->count != 0)
         qsort(lines->items, lines->count, sizeof *lines->items, by_place);
     return good;

@@ -11,6 +11,7 @@ typedef struct na_source_line {
     uint32_t number;
     na_cost_t self;  /* of the sites whose responsible frame is here */
     na_cost_t below; /* of the sites with any frame here */
+    double mapped;   /* bytes that the program mapped itself from here */
     size_t seen;     /* number of the site counted last in `below`, from 1 */
 } na_source_line_t;
 
@@ -20,9 +21,10 @@ typedef struct na_source_lines {
     na_index_t index;
 } na_source_lines_t;
 
-/* All lines of the stacks of an input, of files that `options` wants. False: out of memory. *lines
- * is all zeros before; na_source_lines_free in either case. */
-bool na_source_lines_gather(const na_view_input_t *in, const na_options_t *options,
+/* All lines of the stacks of an input, of files that `options` wants; `maps`: those that map
+ * memory, too. False: out of memory. *lines is all zeros before; na_source_lines_free in either
+ * case. */
+bool na_source_lines_gather(const na_view_input_t *in, const na_options_t *options, bool maps,
                             na_source_lines_t *lines);
 void na_source_lines_free(na_source_lines_t *lines);
 

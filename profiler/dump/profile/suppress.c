@@ -67,10 +67,10 @@ static na_status_t read_suppressions(na_suppressions_t *list, const char *path) 
 na_status_t na_suppressions_read(na_suppressions_t *list, const na_options_t *options) {
     memset(list, 0, sizeof *list);
     na_status_t status = NA_STATUS_WHOLE;
-    for (size_t i = 0; i < sizeof builtin / sizeof builtin[0] && !options->no_builtin; i++)
+    for (size_t i = 0; i < sizeof builtin / sizeof builtin[0] && !options->leaks.no_builtin; i++)
         if (!add_pattern(list, builtin[i], true)) status = NA_STATUS_MEMORY;
-    for (size_t i = 0; i < options->suppression_count && status == NA_STATUS_WHOLE; i++)
-        status = read_suppressions(list, options->suppressions[i]);
+    for (size_t i = 0; i < options->leaks.suppressions.count && status == NA_STATUS_WHOLE; i++)
+        status = read_suppressions(list, options->leaks.suppressions.items[i]);
     if (status != NA_STATUS_WHOLE) na_suppressions_free(list);
     return status;
 }

@@ -9,6 +9,9 @@ typedef struct na_diff_row {
     const na_function_name_t *name; /* of one of the two */
     na_cost_t cost[2];              /* old, new; what the function is responsible for */
     const char *module, *function;  /* what pairs it: na_pairs_key */
+    uint32_t side;
+    uint32_t number; /* of those on its side that agree in all that pairs, by their lines */
+    bool several;    /* lambdas of which is not known which is which; then the name is the row's */
 } na_diff_row_t;
 
 typedef struct na_diff {

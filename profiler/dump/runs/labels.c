@@ -117,9 +117,10 @@ void na_labels_of(const na_recorded_run_t *run, const na_options_t *options, con
     char rank[16] = "";
     const char *slash = strrchr(run->program, '/');
     add_label_list(&list, run->labels);
-    if (options->path_labels != NULL) add_directories(&list, options->path_labels, run->path);
-    for (size_t i = 0; i < options->label_count; i++)
-        add_label_list(&list, options->labels[i]);
+    if (options->fleet.path_labels != NULL)
+        add_directories(&list, options->fleet.path_labels, run->path);
+    for (size_t i = 0; i < options->fleet.labels.count; i++)
+        add_label_list(&list, options->fleet.labels.items[i]);
     if (run->rank >= 0) snprintf(rank, sizeof rank, "%d", run->rank);
     add_text_label(&list, "host", run->host);
     add_text_label(&list, "job", run->job_name);
@@ -223,19 +224,20 @@ static bool are_keys(const char *text, char divided) {
 }
 
 bool na_labels_check(const na_options_t *options) {
-    for (size_t i = 0; i < options->label_count; i++)
-        if (!na_labels_valid(options->labels[i])) {
-            na_fail("--label takes KEY=VALUE such as service=web, not: %s", options->labels[i]);
+    for (size_t i = 0; i < options->fleet.labels.count; i++)
+        if (!na_labels_valid(options->fleet.labels.items[i])) {
+            na_fail("--label takes KEY=VALUE such as service=web, not: %s",
+                    options->fleet.labels.items[i]);
             return false;
         }
-    if (options->path_labels != NULL && !are_keys(options->path_labels, '/')) {
+    if (options->fleet.path_labels != NULL && !are_keys(options->fleet.path_labels, '/')) {
         na_fail("--path-labels takes names of labels divided by /, such as service/host, not: %s",
-                options->path_labels);
+                options->fleet.path_labels);
         return false;
     }
-    if (options->by != NULL && !are_keys(options->by, ',')) {
+    if (options->fleet.by != NULL && !are_keys(options->fleet.by, ',')) {
         na_fail("--by takes names of labels divided by commas, such as service,version, not: %s",
-                options->by);
+                options->fleet.by);
         return false;
     }
     return true;

@@ -67,6 +67,7 @@ typedef struct na_merge_sums {
     char host[64], program[512], job[60];
     size_t hosts, programs; /* changes from file to file, plus 1 */
     uint64_t lost_events, truncated, before_frees;
+    uint64_t together_ms, processes;
     int64_t peak_bytes, peak_count;
 } na_merge_sums_t;
 

@@ -55,6 +55,8 @@ bool na_merge_add(na_merge_sums_t *sums, const na_merge_file_t *file) {
     sums->lost_events += h->lost_events;
     sums->truncated += h->truncated_stacks;
     sums->before_frees += h->before_frees;
+    sums->together_ms += na_nprof_together_ms(h);
+    sums->processes += h->processes != 0 ? h->processes : 1;
     for (size_t i = 0; i < file->count; i++) {
         uint32_t stack = file->stacks[i];
         uint32_t room = sums->room;
@@ -244,6 +246,8 @@ bool na_merge_write(na_merge_t *merge, const na_merge_sums_t *sums, int fd) {
         .lost_events = sums->lost_events,
         .truncated_stacks = sums->truncated,
         .before_frees = sums->before_frees,
+        .together_ms = sums->together_ms,
+        .processes = sums->processes,
         .finished = NA_NPROF_FINISHED,
     };
     h.peak_ms = h.last_ms;

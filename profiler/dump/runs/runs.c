@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "profiler/dump/runs/labels.h"
 #include "profiler/dump/ui/progress.h"
+#include "profiler/format/process_info.h"
 
 #define MOST_THREADS 64
 
@@ -60,6 +62,21 @@ static void read_labels(numalloc_profile_t *p, na_recorded_run_t *run) {
     }
 }
 
+/* Servers write there what a process is for. Only if it is the process of this file. */
+static void read_title(na_recorded_run_t *run) {
+    na_process_maps_t maps;
+    struct stat own, its;
+    if (!na_process_look(run->pid, &maps) || maps.recording[0] == 0 || stat(run->path, &own) != 0 ||
+        stat(maps.recording, &its) != 0 || own.st_ino != its.st_ino || own.st_dev != its.st_dev)
+        return;
+    char *title = na_process_read(run->pid, "cmdline");
+    size_t used = 0;
+    for (const char *c = title; c != NULL && (*c != 0 || c[1] != 0); c++)
+        if (used + 1 < sizeof run->command) run->command[used++] = *c != 0 ? *c : ' ';
+    if (used != 0) run->command[used] = 0;
+    free(title);
+}
+
 static void read_run(na_recorded_run_t *run) {
     numalloc_profile_t *p = numalloc_profile_open(run->path, run->why, sizeof run->why);
     if (p == NULL) return;
@@ -67,6 +84,7 @@ static void read_run(na_recorded_run_t *run) {
     numalloc_profile_header_t h;
     numalloc_profile_header(p, &h, sizeof h);
     copy_cut(run->program, sizeof run->program, h.program);
+    copy_cut(run->command, sizeof run->command, h.command);
     copy_cut(run->host, sizeof run->host, h.host);
     copy_cut(run->job_name, sizeof run->job_name, h.job);
     run->pid = h.pid;
@@ -76,9 +94,11 @@ static void read_run(na_recorded_run_t *run) {
     run->ranks = h.ranks;
     run->start_unix_ns = h.start_unix_ns;
     read_labels(p, run);
+    run->dump = h.dump;
     run->duration_ms = h.duration_ms;
     run->peak_ms = h.peak_ms;
     run->closed = h.closed != 0;
+    if (!run->closed) read_title(run);
     run->lost = (double)h.lost_events;
     const struct {
         const char *metric;
@@ -151,6 +171,7 @@ static int by_process(const void *a, const void *b, void *arg) {
     if (host != 0) return host;
     if (x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
     if (x->start_unix_ns != y->start_unix_ns) return x->start_unix_ns < y->start_unix_ns ? -1 : 1;
+    if ((x->dump == 0) != (y->dump == 0)) return x->dump == 0 ? 1 : -1;
     if (x->duration_ms != y->duration_ms) return x->duration_ms < y->duration_ms ? -1 : 1;
     return (i < j) - (i > j); /* of equal ones the first of the command line is the newest */
 }
@@ -169,6 +190,39 @@ size_t na_runs_newest(const na_recorded_run_t *runs, size_t count, size_t *order
         if (i + 1 == count || !na_runs_same_process(&runs[order[i]], &runs[order[i + 1]]))
             order[n++] = order[i];
     return n;
+}
+
+static bool has_number(const char *path) {
+    size_t length = strlen(path), end = length;
+    while (end > 0 && path[end - 1] >= '0' && path[end - 1] <= '9')
+        end--;
+    return end < length && end > 0 && path[end - 1] == '.';
+}
+
+size_t na_runs_mark_dumps(na_recorded_run_t *runs, size_t count, char text[96]) {
+    size_t *order = calloc(count + 1, sizeof *order), dumps = 0, processes = 0;
+    size_t n = order != NULL ? na_runs_by_process(runs, count, order) : 0;
+    for (size_t i = 0, end; i < n; i = end) {
+        end = i + 1;
+        while (end < n && na_runs_same_process(&runs[order[i]], &runs[order[end]]))
+            end++;
+        processes++;
+        for (size_t k = i; k < end; k++) {
+            na_recorded_run_t *run = &runs[order[k]];
+            bool dump = end - i > 1 && has_number(run->path);
+            run->part = dump && k + 1 < end ? NA_PART_EARLIER : NA_PART_COUNTS;
+            dumps += dump;
+        }
+    }
+    if (dumps == 0)
+        snprintf(text, 96, "%zu profile%s", n, n == 1 ? "" : "s");
+    else if (processes == 1)
+        snprintf(text, 96, "%zu dump%s of one process", dumps, dumps == 1 ? "" : "s");
+    else
+        snprintf(text, 96, "%zu processes, %zu dump%s of them", processes, dumps,
+                 dumps == 1 ? "" : "s");
+    free(order);
+    return dumps;
 }
 
 void na_table_runs(na_table_t *table, size_t first, const na_recorded_run_t *runs, size_t count,

@@ -28,6 +28,7 @@ typedef enum na_job_part {
 typedef struct na_recorded_run {
     const char *path;
     char program[512], host[64], why[256]; /* why: it cannot be read; "" if it can */
+    char command[256]; /* with its arguments; of a process that runs its title, as it is now */
     char job_name[64];
     char labels[512];        /* NUMALLOC_PROFILE_LABELS; "": none */
     char only_ranks[128];    /* NUMALLOC_PROFILE_RANKS; "": not set */
@@ -38,6 +39,7 @@ typedef struct na_recorded_run {
     na_job_part_t part;      /* set by na_jobs_find */
     size_t job;              /* the same; index */
     size_t findings;         /* set by the view that wants them */
+    uint32_t dump;           /* number of the dump of its process; 0: the process's own profile */
     uint64_t start_unix_ns, duration_ms, peak_ms;
     double peak, live, total, allocations, frees, temporary, physical, lost;
     bool damaged, closed;
@@ -63,18 +65,23 @@ na_recorded_run_t *na_runs_read(const char *const *files, size_t count, bool who
  * from column `first` on. */
 #define NA_RUN_COLUMNS                                                                             \
     {"duration_ms", "time", NA_KIND_MS, NULL}, {"peak_bytes", "peak", NA_KIND_BYTES, "peak"},      \
-        {"live_bytes", "live at end", NA_KIND_BYTES, "live"},                                      \
+        {"live_bytes", "live last", NA_KIND_BYTES, "live"},                                        \
         {"total_bytes", "total", NA_KIND_BYTES, "total"},                                          \
         {"allocations", "allocations", NA_KIND_COUNT, "count"},                                    \
         {"physical", "resident", NA_KIND_BYTES, NULL}, {                                           \
         "file", "file", NA_KIND_TEXT, NULL                                                         \
     }
-/* Processes, each from its oldest dump to its newest: order[0 .. result) are the runs that can be
- * read. `order` has room for all. */
+/* Processes, each from its oldest dump to its newest, and then its own profile: order[0 .. result)
+ * are the runs that can be read. `order` has room for all. */
 size_t na_runs_by_process(const na_recorded_run_t *runs, size_t count, size_t *order);
 
 /* Of those, the newest of each process; what is left comes first. */
 size_t na_runs_newest(const na_recorded_run_t *runs, size_t count, size_t *order);
+
+/* Sets `part` of the profiles that can be read: NA_PART_EARLIER of dumps (their names end with a
+ * number) of which there is a later profile of the same process, NA_PART_COUNTS of the others.
+ * `text`: what there is, as "12 dumps of one process" or "3 profiles". How many dumps there are. */
+size_t na_runs_mark_dumps(na_recorded_run_t *runs, size_t count, char text[96]);
 
 void na_table_runs(na_table_t *table, size_t first, const na_recorded_run_t *runs, size_t count,
                    void (*own)(na_table_t *table, const na_recorded_run_t *run,

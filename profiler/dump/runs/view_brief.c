@@ -7,6 +7,7 @@
 
 #include "profiler/containers/path.h"
 #include "profiler/dump/accesses/access_view.h"
+#include "profiler/dump/profile/python_missing.h"
 #include "profiler/dump/runs/runs.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/dump/views/summary/summary.h"
@@ -28,8 +29,15 @@ static void put_process(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     char a[NA_TEXT];
     na_text_put(stdout, na_base_name(h->program));
-    printf(" (process %d): %s%s\n", h->pid, na_text_ms(a, h->last_ms),
-           h->mode == NA_NPROF_MODE_SAMPLE ? "; figures are estimates" : "");
+    if (h->processes != 0)
+        printf(" (%s): %s in all%s\n",
+               na_text_counted((char[NA_TEXT]){0}, (double)h->processes, "process"),
+               na_text_ms(a, h->together_ms),
+               h->mode == NA_NPROF_MODE_SAMPLE ? "; figures are estimates" : "");
+    else
+        printf(" (process %d): %s%s%s\n", h->pid, na_text_ms(a, h->last_ms),
+               na_begun_late(in->reader) ? ", begun after the process" : "",
+               h->mode == NA_NPROF_MODE_SAMPLE ? "; figures are estimates" : "");
     if (h->other_malloc[0] != 0) {
         put_label(true, "malloc");
         printf("that of ");
@@ -38,35 +46,28 @@ static void put_process(const na_view_input_t *in) {
     }
 }
 
-/* "1,234 blocks" */
-static const char *block_count(char out[NA_TEXT], const na_view_input_t *in, int64_t scaled) {
-    double count = na_view_count(in, (double)scaled);
-    na_text_count(out, count);
-    na_text_append(out, NA_TEXT, strcmp(out, "1") == 0 ? " block" : " blocks");
-    return out;
-}
-
 static void put_brief_figures(const na_view_input_t *in) {
-    const na_nprof_header_t *h = na_reader_header(in->reader);
     const na_counters_t *t = &in->sites.total;
     char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
     double peak = (double)t->peak_bytes;
     put_label(true, "peak");
     printf("%s in %s, %s after the start", na_text_bytes(a, peak),
-           block_count(b, in, t->peak_count), na_text_ms(c, na_view_peak_ms(in)));
+           na_text_counted(b, na_view_count(in, (double)t->peak_count), "block"),
+           na_text_ms(c, na_view_peak_ms(in)));
     const na_nprof_point_t *point = na_view_point_at_peak(in);
     if (point != NULL && point->physical != 0)
         printf("; %s resident, and %s of the profile's", na_text_bytes(a, (double)point->physical),
                na_text_bytes(b, (double)point->own));
     putchar('\n');
-    put_label(true, h->state == NA_NPROF_CLOSED ? "never freed" : "live last");
-    printf("%s in %s", na_text_bytes(a, (double)t->live_bytes), block_count(b, in, t->live_count));
+    put_label(true, na_view_moment(in)->live);
+    printf("%s in %s", na_text_bytes(a, (double)t->live_bytes),
+           na_text_counted(b, na_view_count(in, (double)t->live_count), "block"));
     if (t->live_bytes > 0 && peak > 0)
         printf(", %.0f %% of the peak", 100 * (double)t->live_bytes / peak);
     putchar('\n');
     put_label(true, "allocated");
     printf("%s in %s\n", na_text_bytes(a, (double)t->alloc_bytes),
-           block_count(b, in, (int64_t)t->alloc_count));
+           na_text_counted(b, na_view_count(in, (double)t->alloc_count), "block"));
 }
 
 /* The responsible functions with most of the peak. */
@@ -138,6 +139,11 @@ static na_status_t show_brief_of(const char *path, const na_options_t *options) 
     if (status != NA_STATUS_WHOLE) return status;
     put_process(&in);
     put_brief_figures(&in);
+    char why[NA_PYTHON_WHY];
+    if (na_view_python_missing(&in, why)) {
+        put_label(true, "Python");
+        puts(why);
+    }
     put_top_functions(&in);
     put_finding_lines(&in);
     status = put_brief_accesses(&in);
@@ -153,23 +159,30 @@ static int by_peak(const void *a, const void *b) {
     return x->pid != y->pid ? (x->pid > y->pid) - (x->pid < y->pid) : strcmp(x->path, y->path);
 }
 
-static void put_processes(const na_recorded_run_t *runs, size_t count) {
+/* Of each process one; of one alone none. */
+static void put_processes(const na_recorded_run_t *runs, size_t count, const char *what) {
     char a[NA_TEXT];
-    printf("%s profiles, by peak\n", na_text_count(a, (double)count));
+    size_t shown = 0, more = 0, all = 0;
+    for (size_t i = 0; i < count; i++)
+        all += runs[i].part != NA_PART_EARLIER;
+    printf("%s%s\n", what, all > 1 ? ", by peak" : "");
+    if (all <= 1) return;
     double rest = 0;
     for (size_t i = 0; i < count; i++) {
-        if (i >= PROCESSES) {
+        if (runs[i].part == NA_PART_EARLIER) continue;
+        if (shown == PROCESSES) {
             rest += runs[i].peak;
+            more++;
             continue;
         }
+        shown++;
         printf("  %10s  ", na_text_bytes(a, runs[i].peak));
         na_text_put(stdout, na_base_name(runs[i].program));
         printf(" (process %d)  ", runs[i].pid);
         na_text_put(stdout, runs[i].path);
         putchar('\n');
     }
-    if (count > PROCESSES)
-        printf("  %10s  %zu more together\n", na_text_bytes(a, rest), count - PROCESSES);
+    if (more != 0) printf("  %10s  %zu more together\n", na_text_bytes(a, rest), more);
 }
 
 static na_status_t show_brief(const char *const *files, size_t count, const na_options_t *options) {
@@ -182,7 +195,9 @@ static na_status_t show_brief(const char *const *files, size_t count, const na_o
         size_t good = 0;
         while (good < count && runs[good].why[0] == 0)
             good++;
-        put_processes(runs, good);
+        char what[96];
+        (void)na_runs_mark_dumps(runs, good, what);
+        put_processes(runs, good, what);
         na_status_t shown = show_brief_of(runs[0].path, options);
         if (shown != NA_STATUS_WHOLE) status = shown;
     }
@@ -197,7 +212,7 @@ const na_view_t na_view_row_brief = {
     .more = "What numalloc-run shows when a program ends. Of several profiles, or of a directory, "
             "the largest\nones are named, and the lines are those of the first.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES(WRAPPERS),
     .without = "these lines are for people; summary, warnings and list have the figures for "
                "programs",
     .show_files = show_brief,

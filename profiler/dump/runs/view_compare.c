@@ -71,7 +71,8 @@ static na_status_t show_compare(const char *const *files, size_t count,
         const na_table_print_t print = {
             .view = "compare", .all = true, .members = put_members, .arg = runs};
         shown = na_table_write(table, options, &print);
-        if (shown == NA_STATUS_WHOLE && options->format == NA_FORMAT_TEXT) put_steps(runs, count);
+        if (shown == NA_STATUS_WHOLE && options->table.format == NA_FORMAT_TEXT)
+            put_steps(runs, count);
     } else if (runs != NULL && table != NULL) {
         shown = NA_STATUS_NOTHING;
     }

@@ -2,7 +2,12 @@
  *
  * Functions are the same if their names are, the names of their source files without directories,
  * and if their modules are a pair (module_pairs.h): a new build moves addresses, lines and
- * sometimes places. Lines are the same if file and number are: those of one build. */
+ * sometimes places. Of several functions for which all that is the same, the first is the first's
+ * pair, by their files and lines. Compilers number lambdas and unnamed types, so one more moves the
+ * numbers of others: names count without these numbers; where the two sides have several, and not
+ * equally many, which is which is not known, and all are one row, with * for the number. Lines are
+ * the same if file and number are: those of one build. */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,19 +17,106 @@
 #include "profiler/dump/profile/source_lines.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/runs/function_diff.h"
-#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/names/demangle.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
 
+/* Behind the sign before a compiler's number, if `at` begins one: {lambda(int)#1}, {unnamed
+ * type#1}, $_1. NULL: it does not. */
+static const char *before_number(const char *at) {
+    bool numbered = at[0] == '#' || (at[0] == '$' && at[1] == '_');
+    const char *digits = at + (at[0] == '#' ? 1 : 2);
+    return numbered && isdigit((unsigned char)digits[0]) ? digits : NULL;
+}
+
+/* As strcmp, without the numbers that compilers give. */
+static int compare_unnumbered(const char *x, const char *y) {
+    while (*x != 0 && *x == *y) {
+        const char *i = before_number(x), *k = before_number(y);
+        if (i != NULL && k != NULL) {
+            x = i + strspn(i, "0123456789");
+            y = k + strspn(k, "0123456789");
+        } else {
+            x++;
+            y++;
+        }
+    }
+    return ((unsigned char)*x > (unsigned char)*y) - ((unsigned char)*x < (unsigned char)*y);
+}
+
 static int compare_names(const na_diff_row_t *x, const na_diff_row_t *y) {
-    int order = strcmp(x->function, y->function);
+    int order = compare_unnumbered(x->function, y->function);
     if (order == 0) order = strcmp(x->module, y->module);
     if (order == 0) order = strcmp(na_base_name(x->name->file), na_base_name(y->name->file));
     return order;
 }
 
-static int diff_by_name(const void *a, const void *b) {
-    return compare_names(a, b);
+static int compare_pairs(const na_diff_row_t *x, const na_diff_row_t *y) {
+    int order = compare_names(x, y);
+    return order != 0 ? order : (x->number > y->number) - (x->number < y->number);
+}
+
+static int diff_by_pair(const void *a, const void *b) {
+    return compare_pairs(a, b);
+}
+
+static int diff_by_place(const void *a, const void *b) {
+    const na_diff_row_t *x = a, *y = b;
+    int order = compare_names(x, y);
+    if (order == 0) order = (x->side > y->side) - (x->side < y->side);
+    if (order == 0 && x->name->file != NULL && y->name->file != NULL)
+        order = strcmp(x->name->file, y->name->file);
+    if (order == 0) order = (x->name->line > y->name->line) - (x->name->line < y->name->line);
+    if (order == 0) order = strverscmp(x->function, y->function);
+    return order != 0 ? order : (x->name > y->name) - (x->name < y->name);
+}
+
+/* Of functions with one name, the first `old` are the old side's: which is which? By their order,
+ * if that is all there is to know. */
+static void number_group(na_diff_row_t *rows, size_t old, size_t count) {
+    const char *at = rows->function;
+    while (*at != 0 && before_number(at) == NULL)
+        at++;
+    bool several = *at != 0 && old != 0 && old != count && 2 * old != count;
+    for (size_t i = 0; i < count; i++) {
+        rows[i].number = several ? 0 : (uint32_t)(i < old ? i : i - old);
+        rows[i].several = several;
+    }
+}
+
+static void number_rows(na_diff_t *diff) {
+    if (diff->count == 0) return;
+    qsort(diff->items, diff->count, sizeof *diff->items, diff_by_place);
+    for (size_t i = 0, end; i < diff->count; i = end) {
+        size_t old = 0;
+        for (end = i; end < diff->count && compare_names(&diff->items[i], &diff->items[end]) == 0;
+             end++)
+            old += diff->items[end].side == 0;
+        number_group(&diff->items[i], old, end - i);
+    }
+    qsort(diff->items, diff->count, sizeof *diff->items, diff_by_pair);
+}
+
+/* The row of several has their name with * for the numbers, and no line. False: out of memory. */
+static bool name_several(na_diff_row_t *row) {
+    na_function_name_t *name = malloc(sizeof *name + strlen(row->name->function) + 1);
+    if (name == NULL) return false;
+    *name = *row->name;
+    name->line = 0;
+    char *to = (char *)(name + 1);
+    name->function = to;
+    for (const char *from = row->name->function; *from != 0;) {
+        const char *digits = before_number(from);
+        *to++ = *from++;
+        if (digits == NULL) continue;
+        while (from < digits)
+            *to++ = *from++;
+        from += strspn(from, "0123456789");
+        *to++ = '*';
+    }
+    *to = 0;
+    row->name = name;
+    return true;
 }
 
 /* Adds the functions of one side that are responsible for something. */
@@ -34,6 +126,7 @@ static void add_side(na_diff_t *diff, const na_view_input_t *in, int side) {
         if (row->sites == 0) continue;
         na_diff_row_t *to = &diff->items[diff->count++];
         memset(to, 0, sizeof *to);
+        to->side = (uint32_t)side;
         to->name = na_symbols_function(in->symbols, row->id);
         to->cost[side] = na_view_cost_of(&row->self);
         na_pairs_key(diff->pairs, side, to->name, &to->module, &to->function);
@@ -50,10 +143,10 @@ bool na_diff_make(const na_view_input_t *old, const na_view_input_t *new, na_dif
     }
     add_side(diff, old, 0);
     add_side(diff, new, 1);
-    if (diff->count != 0) qsort(diff->items, diff->count, sizeof *diff->items, diff_by_name);
+    number_rows(diff);
     size_t kept = 0;
     for (size_t i = 0; i < diff->count; i++) {
-        if (kept != 0 && compare_names(&diff->items[kept - 1], &diff->items[i]) == 0) {
+        if (kept != 0 && compare_pairs(&diff->items[kept - 1], &diff->items[i]) == 0) {
             na_cost_t *to = diff->items[kept - 1].cost, *from = diff->items[i].cost;
             for (int side = 0; side < 2; side++)
                 na_cost_add(&to[side], &from[side]);
@@ -62,10 +155,19 @@ bool na_diff_make(const na_view_input_t *old, const na_view_input_t *new, na_dif
         diff->items[kept++] = diff->items[i];
     }
     diff->count = kept;
+    for (size_t i = 0; i < kept; i++) {
+        if (!diff->items[i].several || name_several(&diff->items[i])) continue;
+        for (; i < kept; i++)
+            diff->items[i].several = false; /* owns no name */
+        na_diff_free(diff);
+        return false;
+    }
     return true;
 }
 
 void na_diff_free(na_diff_t *diff) {
+    for (size_t i = 0; i < diff->count; i++)
+        if (diff->items[i].several) free((void *)diff->items[i].name);
     free(diff->items);
     na_pairs_close(diff->pairs);
     diff->pairs = NULL;
@@ -148,10 +250,10 @@ static bool put_diff_lines(na_table_t *table, const na_view_input_t *old,
                            const na_view_input_t *new) {
     enum { FILE_NAME = LABEL + 1, LINE };
     na_options_t all = *old->options;
-    all.filtered = false; /* the rows are chosen, by all that they say */
+    all.table.filter.given = false; /* the rows are chosen, by all that they say */
     na_source_lines_t sides[2] = {{0}, {0}};
-    bool good = na_source_lines_gather(old, &all, &sides[0]) &&
-                na_source_lines_gather(new, &all, &sides[1]);
+    bool good = na_source_lines_gather(old, &all, false, &sides[0]) &&
+                na_source_lines_gather(new, &all, false, &sides[1]);
     for (uint32_t i = 0, j = 0; good && (i < sides[0].count || j < sides[1].count);) {
         static const na_cost_t nothing;
         const na_source_line_t *x = i < sides[0].count ? &sides[0].items[i] : NULL;
@@ -173,7 +275,7 @@ static bool put_diff_lines(na_table_t *table, const na_view_input_t *old,
 }
 
 static na_status_t show_diff(const na_view_input_t *old, const na_view_input_t *new) {
-    bool lines = old->options->lines;
+    bool lines = old->options->rows.lines;
     na_diff_t diff;
     na_table_t *table = na_table_open(lines ? &line_table : &diff_table);
     if (table == NULL || !na_diff_make(old, new, &diff)) {
@@ -189,7 +291,7 @@ static na_status_t show_diff(const na_view_input_t *old, const na_view_input_t *
         na_diff_free(&diff);
         return NA_STATUS_MEMORY;
     }
-    if (old->options->format == NA_FORMAT_TEXT) {
+    if (old->options->table.format == NA_FORMAT_TEXT) {
         printf("%-12s %12s  %12s  %12s\n", "", "old", "new", "change");
         put_total(old, new, NA_ORDER_PEAK, "peak");
         put_total(old, new, NA_ORDER_LIVE, "live");
@@ -204,7 +306,8 @@ static na_status_t show_diff(const na_view_input_t *old, const na_view_input_t *
     /* peak, live, ... say which figure is compared; the order is that of the changes. */
     na_options_t options = *old->options;
     na_order_t order;
-    if (options.sort != NULL && na_view_order(options.sort, &order)) options.sort = NULL;
+    if (options.table.sort != NULL && na_view_order(options.table.sort, &order))
+        options.table.sort = NULL;
     const na_table_print_t print = {
         .view = "diff", .title = title, .empty = "Nothing changed.", .sort = "change_size"};
     na_status_t status = na_table_write(table, &options, &print);
@@ -236,7 +339,7 @@ const na_view_t na_view_row_diff = {
             "profiles, or copies of one, of the same build: a line is its file and number.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ORDERS,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_LINES,
-    .tables = {{&diff_table, 0}, {&line_table, NA_TAKES_LINES}},
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS) | NA_TAKES(LINES),
+    .tables = {{&diff_table, 0}, {&line_table, NA_TAKES(LINES)}},
     .show_files = diff_files,
 };

@@ -15,7 +15,7 @@ static bool add_merged_file(void *arg, const na_merge_file_t *file) {
 }
 
 static na_status_t show_merge(const char *const *files, size_t count, const na_options_t *options) {
-    if (options->output == NULL) return na_fail("'merge' writes a profile: name it with -o FILE");
+    (void)options;
     na_status_t status;
     na_recorded_run_t *runs = na_runs_read(files, count, true, &status);
     size_t *order = calloc(count + 1, sizeof *order);
@@ -50,7 +50,7 @@ const na_view_t na_view_row_merge = {
             "directory stands for\nthe profiles in it. Exit status 1: a file could not be read, or "
             "is damaged, and is left out.",
     .modes = NA_IN_ALL,
-    .flags = NA_VIEW_FACTS,
+    .flags = NA_VIEW_FACTS | NA_VIEW_PROFILE,
     .without = "it writes a profile",
     .show_files = show_merge,
 };

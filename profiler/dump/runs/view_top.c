@@ -23,13 +23,13 @@ static void put_top_head(const na_view_input_t *in, const look_t *before, const 
     char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
     na_text_put(stdout, h->program);
     printf(", process %d, mode %s, %s\n", h->pid, na_mode_name(h->mode), na_text_ms(a, h->last_ms));
-    printf("live  %s in %s blocks; peak %s\n", na_text_bytes(a, (double)t->live_bytes),
-           na_text_count(b, na_view_count(in, (double)t->live_count)),
+    printf("live  %s in %s; peak %s\n", na_text_bytes(a, (double)t->live_bytes),
+           na_text_counted(b, na_view_count(in, (double)t->live_count), "block"),
            na_text_bytes(c, (double)t->peak_bytes));
     double seconds = (double)(now->ms - before->ms) / 1000;
     if (before->ms != 0 && now->ms > before->ms)
-        printf("rate  %s allocations a second, %s a second\n",
-               na_text_count(a, (now->allocations - before->allocations) / seconds),
+        printf("rate  %s a second, %s a second\n",
+               na_text_counted(a, (now->allocations - before->allocations) / seconds, "allocation"),
                na_text_bytes(b, (now->bytes - before->bytes) / seconds));
     putchar('\n');
 }
@@ -44,7 +44,7 @@ static na_status_t show_once(const char *path, const na_options_t *options, look
                   (double)in.sites.total.alloc_bytes};
     *over = na_reader_header(in.reader)->state == NA_NPROF_CLOSED;
     if (clear) fputs("\033[H\033[2J", stdout);
-    if (options->format == NA_FORMAT_TEXT) put_top_head(&in, before, &now);
+    if (options->table.format == NA_FORMAT_TEXT) put_top_head(&in, before, &now);
     status = na_view_function_table(&in, false);
     *before = now;
     na_view_drop(&in);
@@ -53,21 +53,24 @@ static na_status_t show_once(const char *path, const na_options_t *options, look
 
 static na_status_t show_top(const char *const *files, size_t count, const na_options_t *given) {
     (void)count;
-    const char *pid = files[0];
-    if (!na_live_is_pid(pid)) return na_fail("'top' takes the number of a process, not: %s", pid);
-    char path[8192];
-    na_status_t status = na_live_profile_find(pid, path, sizeof path);
+    if (!na_live_is_pid(files[0]))
+        return na_fail("'top' takes the number of a process, not: %s", files[0]);
+    char path[PATH_MAX];
+    pid_t pid;
+    na_status_t status = na_live_profile_find(files[0], path, &pid);
     if (status != NA_STATUS_WHOLE) return status;
     na_options_t options = *given;
-    if (options.sort == NULL) options.sort = "live";
-    bool terminal = isatty(STDOUT_FILENO) == 1 && options.format == NA_FORMAT_TEXT;
-    uint64_t times = options.iterations != 0 ? options.iterations : terminal ? UINT64_MAX : 1;
+    if (options.table.sort == NULL) options.table.sort = "live";
+    bool terminal = isatty(STDOUT_FILENO) == 1 && options.table.format == NA_FORMAT_TEXT;
+    uint64_t times = options.live.iterations != 0 ? options.live.iterations
+                     : terminal                   ? UINT64_MAX
+                                                  : 1;
     uint64_t interval =
-        (uint64_t)((options.interval_s > 0 ? options.interval_s : INTERVAL_S) * 1000);
+        (uint64_t)((options.live.interval_s > 0 ? options.live.interval_s : INTERVAL_S) * 1000);
     look_t before = {0};
     bool over = false;
     for (uint64_t i = 0; i < times && status == NA_STATUS_WHOLE && !over; i++) {
-        if (i != 0 && !terminal && options.format == NA_FORMAT_TEXT) putchar('\n');
+        if (i != 0 && !terminal && options.table.format == NA_FORMAT_TEXT) putchar('\n');
         uint64_t began = na_live_now_ms();
         status = show_once(path, &options, &before, terminal, &over);
         fflush(stdout);
@@ -76,7 +79,8 @@ static na_status_t show_top(const char *const *files, size_t count, const na_opt
         if (i + 1 < times && !over)
             na_live_wait_ms(took > interval / 2 ? took : interval - took, NULL);
     }
-    if (over && options.format == NA_FORMAT_TEXT) puts("\nThe process has ended its profile.");
+    if (over && options.table.format == NA_FORMAT_TEXT)
+        puts("\nThe process has ended its profile.");
     return status;
 }
 
@@ -89,7 +93,7 @@ const na_view_t na_view_row_top = {
         "pipe: "
         "once.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_LIVE,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS) | NA_TAKES(LIVE),
     .tables = {{&na_columns_functions, 0}},
     .show_files = show_top,
 };

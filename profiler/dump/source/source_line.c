@@ -16,8 +16,8 @@
 
 FILE *na_source_open(const na_options_t *o, const char *name) {
     char path[4096];
-    for (size_t i = 0; i < o->source_path_count; i++) {
-        const char *from = o->source_path[i], *to = strchr(from, '=') + 1;
+    for (size_t i = 0; i < o->source.paths.count; i++) {
+        const char *from = o->source.paths.items[i], *to = strchr(from, '=') + 1;
         size_t length = (size_t)(to - from) - 1;
         if (strncmp(name, from, length) != 0) continue;
         snprintf(path, sizeof path, "%s%s", to, name + length);

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "profiler/dump/symbols/symbols.h"
 
@@ -37,4 +38,26 @@ void na_debuginfod_watch(Dwfl *dwfl) {
         memcpy(&set, &address, sizeof set);
     }
     set(client, downloading);
+}
+
+int na_debuginfod_find(const unsigned char *build_id, uint32_t size) {
+    typedef int (*find_t)(debuginfod_client *, const unsigned char *, int, char **);
+    static const char *const names[] = {"debuginfod_find_executable", "debuginfod_find_debuginfo"};
+    const char *urls = getenv("DEBUGINFOD_URLS");
+    if (urls == NULL || urls[0] == 0) return -1;
+    static const Dwfl_Callbacks none;
+    Dwfl *dwfl = dwfl_begin(&none);
+    if (dwfl == NULL) return -1;
+    na_debuginfod_watch(dwfl);
+    debuginfod_client *client = dwfl_get_debuginfod_client(dwfl);
+    void *library = client == NULL ? NULL : dlopen("libdebuginfod.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    int fd = -1;
+    for (size_t i = 0; library != NULL && fd < 0 && i < 2; i++) {
+        void *address = dlsym(library, names[i]);
+        find_t find;
+        memcpy(&find, &address, sizeof find);
+        if (address != NULL) fd = find(client, build_id, (int)size, NULL);
+    }
+    dwfl_end(dwfl);
+    return fd;
 }

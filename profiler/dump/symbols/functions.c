@@ -6,13 +6,6 @@
 
 #include "profiler/containers/array.h"
 #include "profiler/containers/path.h"
-#include "profiler/dump/symbols/demangle.h"
-
-static uint64_t hash_text(uint64_t hash, const char *text, size_t length) {
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
 
 /* What of its file tells a function from others of its name. A binary may have been built in any
  * folder; Python has a <module> in every __init__.py. */
@@ -22,16 +15,16 @@ static const char *telling_file(const na_function_name_t *f) {
 }
 
 uint32_t na_functions_id(na_functions_t *functions, const na_function_name_t *f) {
-    size_t length = na_demangle_plain_length(f->function);
     const char *file = telling_file(f);
-    uint64_t hash = hash_text(NA_HASH_BEGIN, f->function, length);
+    uint64_t hash = na_hash_text(NA_HASH_BEGIN, f->function);
     hash = na_hash_text(na_hash_text(hash, f->module), file);
+    hash = na_hash_number(hash, (uint64_t)f->apart << 32 | f->line);
     na_probe_t probe = na_index_probe(&functions->by_name, hash);
     while (na_index_next(&functions->by_name, &probe)) {
         const na_function_name_t *known = &functions->items[probe.number];
-        if (na_demangle_plain_length(known->function) == length &&
-            strncmp(known->function, f->function, length) == 0 &&
-            strcmp(known->module, f->module) == 0 && strcmp(telling_file(known), file) == 0)
+        if (known->line == f->line && known->apart == f->apart &&
+            strcmp(known->function, f->function) == 0 && strcmp(known->module, f->module) == 0 &&
+            strcmp(telling_file(known), file) == 0)
             return probe.number;
     }
     if (!NA_ARRAY_RESERVE(functions->items, functions->room, functions->count + 1u) ||

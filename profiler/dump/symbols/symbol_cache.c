@@ -19,10 +19,10 @@
 
 #include "numalloc/numalloc.h"
 #include "profiler/containers/array.h"
-#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/names/demangle.h"
 
 /* To be raised when the format changes, or what a name is made of: na_demangle, trampolines. */
-#define FORMAT 3u
+#define FORMAT 4u
 
 #define MOST_BYTES  (UINT64_C(64) << 20) /* of one file */
 #define MOST_FRAMES 80u                  /* of one address; more than MAX_INLINED of symbols.c */
@@ -49,10 +49,10 @@ typedef struct record {
 /* Strings are offsets into the strings, which begin and end with a NUL; 0: none. */
 typedef struct frame {
     uint64_t start;
-    uint32_t function, file, home_file, line, home_line, inlined;
+    uint32_t function, file, home_file, line, home_line, apart, inlined, zero;
 } frame_t;
 
-_Static_assert(sizeof(header_t) == 32 && sizeof(record_t) == 16 && sizeof(frame_t) == 32,
+_Static_assert(sizeof(header_t) == 32 && sizeof(record_t) == 16 && sizeof(frame_t) == 40,
                "the same on every machine of one byte order");
 
 /* A file in memory, checked. */
@@ -340,6 +340,7 @@ static void read_cached_frame(const image_t *image, const frame_t *from, na_cach
         .start = from->start,
         .line = from->line,
         .home_line = from->home_line,
+        .apart = from->apart,
         .inlined = from->inlined != 0,
     };
 }
@@ -454,6 +455,7 @@ static void put_cached_entry(content_t *c, uint64_t address, const na_cached_fra
             .home_file = intern_string(&c->strings, frames[i].home_file),
             .line = frames[i].line,
             .home_line = frames[i].home_line,
+            .apart = frames[i].apart,
             .inlined = frames[i].inlined,
         };
         if (fwrite(&frame, sizeof frame, 1, c->frames) != 1) c->strings.good = false;

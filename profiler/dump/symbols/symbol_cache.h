@@ -25,7 +25,7 @@ typedef struct na_cached_frame {
     const char *file;      /* NULL: not known */
     const char *home_file; /* where the function is defined; NULL: not known */
     uint64_t start;        /* first address of the function; only if there is no name */
-    uint32_t line, home_line;
+    uint32_t line, home_line, apart;
     bool inlined;
 } na_cached_frame_t;
 

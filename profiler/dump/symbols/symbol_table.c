@@ -2,8 +2,9 @@
 #include "profiler/dump/symbols/symbol_table.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/names/demangle.h"
 
 /* A symbol as it is read. */
 typedef struct found {
@@ -36,6 +37,7 @@ typedef struct reach {
 
 struct na_symbol_table {
     na_symbol_t *names;
+    size_t name_count;
     parts_t globals, locals;
     label_t *labels;
     size_t label_count;
@@ -117,10 +119,17 @@ static GElf_Addr section_end(Elf *elf, GElf_Word index, GElf_Addr value, GElf_Ad
     return section->sh_addr + section->sh_size + (value - st_value);
 }
 
+/* Link-time optimisation leaves the names of its own parts. */
+static bool is_source_file(const char *name) {
+    return name != NULL && name[0] != 0 && name[0] != '<' && strstr(name, ".ltrans") == NULL;
+}
+
 /* Splits what the module has into sized symbols, sorted, and labels. */
 static size_t read_module_symbols(na_symbol_table_t *table, Dwfl_Module *module, found_t *found,
                                   int count) {
     size_t used = 0;
+    const char *file = NULL;
+    uint32_t files = 0;
     for (int i = 1; i < count; i++) {
         GElf_Sym sym;
         GElf_Addr value;
@@ -129,10 +138,18 @@ static size_t read_module_symbols(na_symbol_table_t *table, Dwfl_Module *module,
         const char *name = dwfl_module_getsym_info(module, i, &sym, &value, &section, &elf, NULL);
         int type = GELF_ST_TYPE(sym.st_info);
         table->ada = table->ada || (name != NULL && na_demangle_is_gnat(name));
+        if (type == STT_FILE) {
+            files++;
+            file = is_source_file(name) ? name : NULL;
+        }
         if (name == NULL || name[0] == 0 || sym.st_shndx == SHN_UNDEF || type == STT_SECTION ||
             type == STT_FILE || type == STT_TLS)
             continue;
         table->names[i].name = name;
+        if (rank_of(&sym) == 1) {
+            table->names[i].file = file;
+            table->names[i].apart = files + 1;
+        }
         if (sym.st_size != 0 && value + sym.st_size > value) {
             found[used++] = (found_t){value, value + sym.st_size, (uint32_t)i, rank_of(&sym)};
         } else if (sym.st_size == 0) {
@@ -151,6 +168,7 @@ static bool read_symtab(na_symbol_table_t *table, Dwfl_Module *module) {
     int count = dwfl_module_getsymtab(module);
     if (count <= 1) return true;
     size_t room = (size_t)count;
+    table->name_count = room;
     found_t *found = calloc(room, sizeof *found);
     table->names = calloc(room, sizeof *table->names);
     table->labels = calloc(room, sizeof *table->labels);
@@ -204,6 +222,16 @@ static const void *last_up_to(const void *items, size_t count, size_t size, GElf
 
 bool na_symbol_table_is_ada(const na_symbol_table_t *table) {
     return table->ada;
+}
+
+bool na_symbol_table_has(const na_symbol_table_t *table, const char *name, size_t length) {
+    for (size_t i = 1; i < table->name_count; i++) {
+        const na_symbol_t *symbol = &table->names[i];
+        if (symbol->name != NULL && symbol->apart == 0 &&
+            strncmp(symbol->name, name, length) == 0 && symbol->name[length] == 0)
+            return true;
+    }
+    return false;
 }
 
 static uint32_t part_at(const parts_t *parts, GElf_Addr address) {

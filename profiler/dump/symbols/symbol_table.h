@@ -22,6 +22,8 @@ typedef struct na_symbol_table na_symbol_table_t;
 typedef struct na_symbol {
     const char *name;     /* as it is in the file; lives as long as the module */
     const char *readable; /* what the caller made of it and keeps here; begins as NULL */
+    const char *file;     /* source file of a local one, without directory; NULL: not known */
+    uint32_t apart;       /* local ones of two files have two numbers, others 0 */
 } na_symbol_t;
 
 /* NULL: out of memory. The module must outlive it. */
@@ -30,6 +32,9 @@ void na_symbol_table_close(na_symbol_table_t *table);
 
 /* True if one of the symbols is one that only Ada's compiler makes, or its library has. */
 bool na_symbol_table_is_ada(const na_symbol_table_t *table);
+
+/* Whether there is a symbol that is not local and is called so. */
+bool na_symbol_table_has(const na_symbol_table_t *table, const char *name, size_t length);
 
 /* `address` as in the process. NULL: none. */
 na_symbol_t *na_symbol_table_find(na_symbol_table_t *table, GElf_Addr address);

@@ -5,29 +5,33 @@
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
-#include <fcntl.h>
-#include <fnmatch.h>
 #include <gelf.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
 #include "profiler/containers/path.h"
 #include "profiler/dump/symbols/debuginfod.h"
-#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/dwarf/die_names.h"
+#include "profiler/dump/symbols/dwarf/package.h"
+#include "profiler/dump/symbols/dwarf/scopes.h"
+#include "profiler/dump/symbols/dwarf/split_dwarf.h"
+#include "profiler/dump/symbols/dwarf/units.h"
+#include "profiler/dump/symbols/file_tails.h"
 #include "profiler/dump/symbols/functions.h"
+#include "profiler/dump/symbols/module_file.h"
+#include "profiler/dump/symbols/names/demangle.h"
+#include "profiler/dump/symbols/names/runtime.h"
 #include "profiler/dump/symbols/perfmap.h"
-#include "profiler/dump/symbols/scopes.h"
 #include "profiler/dump/symbols/symbol_cache.h"
 #include "profiler/dump/symbols/symbol_table.h"
 #include "profiler/dump/symbols/trampoline.h"
-#include "profiler/dump/symbols/units.h"
 #include "profiler/dump/symbols/unwind_index.h"
+#include "profiler/dump/symbols/zstd_sections.h"
 
 /* An inlined chain longer than this is damaged DWARF. */
 #define MAX_INLINED 64u
@@ -40,9 +44,12 @@ typedef struct module {
     na_symbol_cache_t *cache; /* NULL: none */
     Dwfl *dwfl;
     Dwfl_Module *dwfl_module;
-    const char *why; /* no symbols: the reason */
+    const char *why;   /* no symbols: the reason */
+    const char *lacks; /* not all symbols: the reason */
     bool units_tried;
     na_units_t *units;
+    bool package_tried;
+    na_package_t *package;
     bool table_tried;
     na_symbol_table_t *table;
     na_unwind_index_t index;
@@ -64,7 +71,9 @@ struct na_symbols {
     na_stack_table_t stacks;
     na_module_table_t modules;
     uint64_t cache_limit; /* bytes, 0: nothing is kept */
-    module_t *opened;     /* by module id */
+    const char *sysroot;  /* NULL: none */
+    uint64_t start_unix_ns;
+    module_t *opened; /* by module id */
     na_scopes_t *scopes;
     na_perf_map_t *jit;  /* NULL: none */
     na_reader_t *python; /* NULL: no Python frames */
@@ -80,11 +89,23 @@ struct na_symbols {
 /* Of functions that have a name and are in no file. */
 static const char jit_module[] = "[jit]";
 
-static char *no_debuginfo_path; /* NULL: libdwfl's standard places */
+static char *debuginfo_path; /* NULL: libdwfl's standard places */
+
+/* libdwfl's own search; what it finds may be compressed in a way that libdw cannot read. */
+static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                          const char *file, const char *link, GElf_Word crc, char **found) {
+    bool failed;
+    int fd = dwfl_standard_find_debuginfo(module, data, name, base, file, link, crc, found);
+    int inflated = fd < 0 ? -1 : na_zstd_inflated(fd, &failed);
+    if (inflated < 0) return fd;
+    close(fd);
+    return inflated;
+}
+
 static const Dwfl_Callbacks callbacks = {
     .find_elf = dwfl_build_id_find_elf,
-    .find_debuginfo = dwfl_standard_find_debuginfo,
-    .debuginfo_path = &no_debuginfo_path,
+    .find_debuginfo = find_debuginfo,
+    .debuginfo_path = &debuginfo_path,
 };
 
 na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules) {
@@ -130,6 +151,7 @@ void na_symbols_close(na_symbols_t *symbols) {
         save_cache(&symbols->opened[i]);
         na_symbol_cache_close(symbols->opened[i].cache);
         na_units_close(symbols->opened[i].units);
+        na_package_close(symbols->opened[i].package);
         na_symbol_table_close(symbols->opened[i].table);
         if (symbols->opened[i].dwfl != NULL) dwfl_end(symbols->opened[i].dwfl);
     }
@@ -150,7 +172,18 @@ void na_symbols_cache(na_symbols_t *symbols, uint64_t limit) {
     symbols->cache_limit = limit;
 }
 
-void na_symbols_jit(na_symbols_t *symbols, const na_nprof_header_t *header) {
+void na_symbols_sysroot(na_symbols_t *symbols, const char *directory) {
+    static const char standard[] = ":.debug:/usr/lib/debug";
+    char *path;
+    symbols->sysroot = directory;
+    if (directory == NULL || asprintf(&path, "%s:%s/usr/lib/debug", standard, directory) < 0)
+        return;
+    free(debuginfo_path);
+    debuginfo_path = path;
+}
+
+void na_symbols_process(na_symbols_t *symbols, const na_nprof_header_t *header) {
+    symbols->start_unix_ns = header->start_unix_ns;
     char host[sizeof header->host] = "", path[64];
     /* Another machine's process of that number is another process. */
     if (gethostname(host, sizeof host - 1) != 0 || strcmp(host, header->host) != 0) return;
@@ -173,55 +206,31 @@ static const char *own_text(na_symbols_t *symbols, char *string) {
     return symbols->strings[symbols->string_count++] = string;
 }
 
-/* Libraries whose frames are never where a program decided to allocate. */
-static bool is_runtime_module(const na_nprof_module_t *module) {
-    static const char *const patterns[] = {
-        "libc.so*",        "libc-*.so",   "ld-linux*.so*", "ld-musl*.so*",
-        "libstdc++.so*",   "libc++.so*",  "libc++abi.so*", "libgcc_s.so*",
-        "libpthread*.so*", "libstd-*.so", "libgnat-*.so*",
-    };
-    if ((module->flags & NA_NPROF_MODULE_SELF) != 0) return true;
-    if ((module->flags & NA_NPROF_MODULE_MAIN) != 0) return false;
-    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
-        if (fnmatch(patterns[i], na_base_name(module->path), 0) == 0) return true;
-    }
-    return false;
-}
-
-static const char *open_symbol_module(const na_nprof_module_t *info, module_t *module) {
-    if ((info->flags & NA_NPROF_MODULE_VDSO) != 0) return "belongs to the kernel";
-    if ((info->flags & NA_NPROF_MODULE_CUT) != 0) return "its path was too long for the profile";
-    int fd = open(info->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return "its file is not there or not readable";
-    struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return "is not a file";
+static const char *open_symbol_module(const na_symbols_t *symbols, const na_nprof_module_t *info,
+                                      module_t *module) {
+    na_module_file_t file = na_module_file_open(info, symbols->sysroot, symbols->start_unix_ns);
+    if (file.fd < 0) return file.why;
+    if (file.elsewhere && module->cache != NULL) na_symbol_cache_refuse(module->cache);
+    bool failed;
+    int inflated = na_zstd_inflated(file.fd, &failed);
+    if (failed) module->lacks = "its debug information is compressed with zstd: needs libzstd.so.1";
+    if (inflated >= 0) {
+        close(file.fd);
+        file.fd = inflated;
     }
     module->dwfl = dwfl_begin(&callbacks);
     if (module->dwfl == NULL) {
-        close(fd);
+        close(file.fd);
         return "out of memory";
     }
     na_debuginfod_watch(module->dwfl);
     dwfl_report_begin(module->dwfl);
-    module->dwfl_module =
-        dwfl_report_elf(module->dwfl, na_base_name(info->path), info->path, fd, info->bias, true);
+    module->dwfl_module = dwfl_report_elf(module->dwfl, na_base_name(info->path), info->path,
+                                          file.fd, info->bias, true);
     dwfl_report_end(module->dwfl, NULL, NULL);
-    if (module->dwfl_module == NULL) {
-        close(fd); /* not consumed */
-        return "is not an ELF file";
-    }
-    const unsigned char *id = NULL;
-    GElf_Addr where;
-    int size = dwfl_module_build_id(module->dwfl_module, &id, &where);
-    bool same = (size > 0 ? (uint32_t)size : 0) == info->build_id_size &&
-                (size <= 0 || memcmp(id, info->build_id, (size_t)size) == 0);
-    if (!same) {
-        module->dwfl_module = NULL;
-        return "its file has changed since (another build-id)";
-    }
-    return NULL;
+    if (module->dwfl_module != NULL) return NULL;
+    close(file.fd); /* not consumed */
+    return "is not an ELF file";
 }
 
 static module_t *get_module(na_symbols_t *symbols, uint32_t id) {
@@ -229,8 +238,8 @@ static module_t *get_module(na_symbols_t *symbols, uint32_t id) {
     module_t *module = &symbols->opened[id];
     if (!module->tried) {
         module->tried = true;
-        module->runtime = is_runtime_module(info);
-        if (symbols->cache_limit != 0 &&
+        module->runtime = na_runtime_module(info);
+        if (symbols->cache_limit != 0 && symbols->sysroot == NULL &&
             (info->flags & (NA_NPROF_MODULE_VDSO | NA_NPROF_MODULE_CUT)) == 0)
             module->cache = na_symbol_cache_open(info->path, info->build_id, info->build_id_size,
                                                  symbols->cache_limit);
@@ -239,10 +248,11 @@ static module_t *get_module(na_symbols_t *symbols, uint32_t id) {
 }
 
 /* Opens a module's file. False: it cannot be had, and module->why says why. */
-static bool open_files(const na_nprof_module_t *info, module_t *module) {
+static bool open_files(const na_symbols_t *symbols, const na_nprof_module_t *info,
+                       module_t *module) {
     if (!module->opened) {
         module->opened = true;
-        module->why = open_symbol_module(info, module);
+        module->why = open_symbol_module(symbols, info, module);
         GElf_Addr bias;
         Elf *elf = module->dwfl_module == NULL || module->cache == NULL
                        ? NULL
@@ -277,83 +287,6 @@ uint32_t na_symbols_module(const na_symbols_t *symbols, uint32_t node) {
     return find_module(symbols, &symbols->stacks.items[node]);
 }
 
-static bool is_ada(Dwarf_Die *die) {
-    Dwarf_Die cu;
-    if (dwarf_diecu(die, &cu, NULL, NULL) == NULL) return false;
-    switch (dwarf_srclang(&cu)) {
-    case DW_LANG_Ada83:
-    case DW_LANG_Ada95:
-    case 0x2e: /* Ada 2005, Ada 2012: younger than some versions of dwarf.h */
-    case 0x2f:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Name of a DIE: the linkage name says more (namespaces, parameters) than the plain one. */
-static const char *die_name(na_symbols_t *symbols, Dwarf_Die *die) {
-    Dwarf_Attribute memory;
-    static const unsigned names[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name};
-    for (size_t i = 0; i < 2; i++) {
-        Dwarf_Attribute *attribute = dwarf_attr_integrate(die, names[i], &memory);
-        const char *name = attribute == NULL ? NULL : dwarf_formstring(attribute);
-        if (name != NULL) return own_text(symbols, na_demangle(name, is_ada(die)));
-    }
-    const char *name = dwarf_diename(die);
-    if (name == NULL) return NULL;
-    /* Ada's plain names are what others call linkage names. */
-    return own_text(symbols, is_ada(die) ? na_demangle(name, true) : strdup(name));
-}
-
-/* Where a frame's function is defined; strings of libdw's live as long as the module. */
-typedef struct home {
-    const char *file;
-    uint32_t line;
-} home_t;
-
-static home_t find_home(Dwarf_Die *die) {
-    home_t home = {NULL, 0};
-    Dwarf_Attribute memory;
-    Dwarf_Word index;
-    Dwarf_Half version;
-    Dwarf_Die cu;
-    Dwarf_Files *files;
-    size_t count;
-    int line = 0;
-    /* Not dwarf_decl_file: to that, file 0 is none, but from DWARF 5 on it is the unit's own. */
-    if (dwarf_attr_integrate(die, DW_AT_decl_file, &memory) == NULL ||
-        dwarf_formudata(&memory, &index) != 0 ||
-        dwarf_cu_die(memory.cu, &cu, &version, NULL, NULL, NULL, NULL, NULL) == NULL ||
-        (version < 5 && index == 0) || dwarf_getsrcfiles(&cu, &files, &count) != 0 ||
-        index >= count)
-        return home;
-    home.file = dwarf_filesrc(files, index, NULL, NULL);
-    if (home.file != NULL && dwarf_decl_line(die, &line) == 0 && line > 0)
-        home.line = (uint32_t)line;
-    return home;
-}
-
-/* A lambda has neither a linkage name nor a place of its own, but its type has one. NULL: `die` is
- * something else. */
-static const char *lambda_name(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *die) {
-    static const unsigned ways[] = {DW_AT_abstract_origin, DW_AT_specification};
-    Dwarf_Die member = *die, type;
-    Dwarf_Attribute memory;
-    for (size_t i = 0; i < 2; i++) {
-        if (dwarf_attr(&member, ways[i], &memory) != NULL &&
-            dwarf_formref_die(&memory, &member) == NULL)
-            return NULL;
-    }
-    if (!na_scopes_lambda(symbols->scopes, cu, &member, &type)) return NULL;
-    home_t home = find_home(&type);
-    char *text = NULL;
-    if (home.file == NULL ||
-        asprintf(&text, "lambda at %s:%u", na_base_name(home.file), home.line) < 0)
-        return NULL;
-    return own_text(symbols, text);
-}
-
 static Dwarf_Die *find_unit(module_t *module, Dwarf_Addr address, Dwarf_Addr *bias) {
     Dwarf_Die *cu = dwfl_module_addrdie(module->dwfl_module, address, bias);
     /* It may also be the unit before a part that has no DWARF. */
@@ -363,6 +296,26 @@ static Dwarf_Die *find_unit(module_t *module, Dwarf_Addr address, Dwarf_Addr *bi
         module->units = na_units_open(module->dwfl_module);
     }
     return module->units == NULL ? NULL : na_units_find(module->units, address, bias);
+}
+
+/* The DIE that a unit's functions are in, of -gsplit-dwarf too. NULL: it cannot be had; then there
+ * are symbols alone. */
+static Dwarf_Die *unit_functions(na_symbols_t *symbols, module_t *module, Dwarf_Die *cu,
+                                 Dwarf_Die *split) {
+    if (!na_split_unit(cu, split)) return cu;
+    if (split->addr != NULL && !na_package_misread(split)) return split;
+    if (!module->package_tried) {
+        module->package_tried = true;
+        module->package = na_package_open(module->dwfl_module);
+    }
+    char *file = na_split_file(cu);
+    bool found = module->package != NULL && na_package_unit(module->package, cu, file, split);
+    if (!found && module->cache != NULL) na_symbol_cache_refuse(module->cache);
+    if (!found && module->lacks == NULL)
+        module->lacks = own_text(
+            symbols, na_split_missing(file, symbols->modules.items[module - symbols->opened].path));
+    free(file);
+    return found ? split : NULL;
 }
 
 /* The path of a source file. One that was given to the compiler with a directory, `cc -g src/a.c`,
@@ -394,19 +347,77 @@ static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined,
     }
 }
 
+/* A readable name, and which of those that read alike: a clone is the function that it is one of.
+ */
+static void read_symbol(na_symbols_t *symbols, na_symbol_table_t *table, na_symbol_t *symbol) {
+    size_t length;
+    const char *plain = na_demangle_plain(symbol->name, &length);
+    const char *clone = plain + length;
+    symbol->readable = own_text(symbols, na_demangle(symbol->name, na_symbol_table_is_ada(table)));
+    if (strstr(symbol->readable, "(?)") != NULL) /* others read alike: of other parameters */
+        symbol->apart ^= (uint32_t)na_hash_bytes(NA_HASH_BEGIN, plain, length);
+    if (symbol->apart == 0) return;
+    if (na_demangle_is_external(plain, length) ||
+        (clone[0] != 0 && na_symbol_table_has(table, plain, length))) {
+        symbol->apart = 0;
+        symbol->file = NULL;
+    } else if (strstr(clone, ".lto_priv") != NULL || strstr(clone, ".llvm.") != NULL) {
+        symbol->apart ^= (uint32_t)na_hash_text(NA_HASH_BEGIN, clone); /* two of one file */
+    }
+}
+
+/* NULL: no symbol. Each symbol is made readable once. */
+static const na_symbol_t *symbol_at(na_symbols_t *symbols, module_t *module, Dwarf_Addr address) {
+    if (!module->table_tried) {
+        module->table_tried = true;
+        module->table = na_symbol_table_open(module->dwfl_module);
+    }
+    na_symbol_t *symbol =
+        module->table == NULL ? NULL : na_symbol_table_find(module->table, address);
+    if (symbol != NULL && symbol->readable == NULL) read_symbol(symbols, module->table, symbol);
+    return symbol;
+}
+
+/* The name of a function's DIE; where that does not say what it lies in, of its symbol. */
+static const char *name_of_die(na_symbols_t *symbols, module_t *module, Dwarf_Die *cu,
+                               Dwarf_Die *die, Dwarf_Addr address, Dwarf_Addr bias,
+                               na_home_t *home) {
+    bool whole;
+    char *name = na_die_name(symbols->scopes, die, &whole);
+    if (name == NULL) return NULL;
+    const char *plain = dwarf_diename(die);
+    const na_symbol_t *symbol = NULL;
+    Dwarf_Addr entry = address - bias;
+    Dwarf_Die root = na_scopes_root(die);
+    if (!whole && plain != NULL &&
+        (dwarf_tag(die) == DW_TAG_subprogram || na_scopes_copy(symbols->scopes, cu, &root, &entry)))
+        symbol = symbol_at(symbols, module, entry + bias);
+    if (symbol == NULL || !na_demangle_is_of(symbol->readable, plain)) {
+        char *text = name;
+        if (!whole && !na_scopes_typed(symbols->scopes, &root) &&
+            asprintf(&text, NA_DEMANGLE_UNKNOWN "%s", name) < 0)
+            text = NULL;
+        if (text != name) free(name);
+        return own_text(symbols, text);
+    }
+    free(name);
+    if (home->file == NULL) home->apart = symbol->apart;
+    return symbol->readable;
+}
+
 /* Fills frames from DWARF; returns how many, 0: no DWARF for this address. `frames` has room for
  * MAX_INLINED + 1; [0].file and .line are set already. */
 static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
-                             na_symbol_frame_t *frames, home_t *homes) {
+                             na_symbol_frame_t *frames, na_home_t *homes) {
     Dwarf_Addr bias;
-    Dwarf_Die *cu = find_unit(module, address, &bias);
+    Dwarf_Die split, *cu = find_unit(module, address, &bias);
+    if (cu != NULL) cu = unit_functions(symbols, module, cu, &split);
     if (cu == NULL) return 0;
     Dwarf_Die scopes[MAX_INLINED + 1];
     uint32_t count = na_scopes_find(symbols->scopes, cu, address - bias, scopes, MAX_INLINED + 1);
     for (uint32_t i = 0; i < count; i++) {
-        homes[i] = find_home(&scopes[i]);
-        const char *name = homes[i].file == NULL ? lambda_name(symbols, cu, &scopes[i]) : NULL;
-        if (name == NULL) name = die_name(symbols, &scopes[i]);
+        homes[i] = na_die_home(symbols->scopes, &scopes[i]);
+        const char *name = name_of_die(symbols, module, cu, &scopes[i], address, bias, &homes[i]);
         if (name == NULL) return 0; /* leave it to the symbol table */
         frames[i].function = name;
         frames[i].named = true;
@@ -419,36 +430,28 @@ static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr
 }
 
 /* Gives every frame its function. False: out of memory. */
-static bool name_functions(na_symbols_t *symbols, na_symbol_frame_t *frames, const home_t *homes,
+static bool name_functions(na_symbols_t *symbols, na_symbol_frame_t *frames, const na_home_t *homes,
                            uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        na_function_name_t f = {frames[i].function, frames[i].module, homes[i].file,
-                                homes[i].line,      frames[i].named,  frames[i].runtime};
+        na_function_name_t f = {.function = frames[i].function,
+                                .module = frames[i].module,
+                                .file = homes[i].file,
+                                .line = homes[i].line,
+                                .apart = homes[i].apart,
+                                .named = frames[i].named,
+                                .runtime = frames[i].runtime,
+                                .by_symbol = count == 1 && frames[i].named &&
+                                             frames[i].file == NULL && frames[i].module[0] != '['};
         frames[i].id = na_functions_id(&symbols->functions, &f);
         if (frames[i].id == UINT32_MAX) return false;
     }
     return true;
 }
 
-/* NULL: no symbol. Each symbol is made readable once. */
-static const char *name_from_table(na_symbols_t *symbols, module_t *module, Dwarf_Addr address) {
-    if (!module->table_tried) {
-        module->table_tried = true;
-        module->table = na_symbol_table_open(module->dwfl_module);
-    }
-    na_symbol_t *symbol =
-        module->table == NULL ? NULL : na_symbol_table_find(module->table, address);
-    if (symbol == NULL) return NULL;
-    if (symbol->readable == NULL)
-        symbol->readable =
-            own_text(symbols, na_demangle(symbol->name, na_symbol_table_is_ada(module->table)));
-    return symbol->readable;
-}
-
 /* Fills frames from a module's files; returns how many. 0: there is no name; [0].file and .line may
  * be set. */
 static uint32_t frames_from_files(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
-                                  na_symbol_frame_t *frames, home_t *homes) {
+                                  na_symbol_frame_t *frames, na_home_t *homes) {
     Dwarf_Addr bias;
     Dwarf_Die *cu = find_unit(module, address, &bias);
     Dwarf_Line *line = cu == NULL ? NULL : dwarf_getsrc_die(cu, address - bias);
@@ -466,8 +469,10 @@ static uint32_t frames_from_files(na_symbols_t *symbols, module_t *module, Dwarf
     uint32_t count = dwarf_frames(symbols, module, address, frames, homes);
     if (count != 0) return count;
     frames[0] = (na_symbol_frame_t){.file = file, .line = line_number};
-    homes[0] = (home_t){NULL, 0};
-    const char *name = name_from_table(symbols, module, address);
+    homes[0] = (na_home_t){NULL, 0, 0};
+    const na_symbol_t *symbol = symbol_at(symbols, module, address);
+    const char *name = symbol == NULL ? NULL : symbol->readable;
+    if (symbol != NULL) homes[0] = (na_home_t){symbol->file, 0, symbol->apart};
     if ((name == NULL || strcmp(name, "__restore_rt") == 0) &&
         na_trampoline_at(module->dwfl_module, address))
         name = NA_TRAMPOLINE;
@@ -479,7 +484,7 @@ static uint32_t frames_from_files(na_symbols_t *symbols, module_t *module, Dwarf
 /* The same from what is kept on disk; [0] has no name where files had none, and then *start is the
  * first address of its function. 0: not kept. */
 static uint32_t frames_from_cache(const module_t *module, uint64_t vaddr, na_symbol_frame_t *frames,
-                                  home_t *homes, uint64_t *start) {
+                                  na_home_t *homes, uint64_t *start) {
     na_cached_frame_t kept[MAX_INLINED + 2];
     if (module->cache == NULL) return 0;
     uint32_t count = na_symbol_cache_find(module->cache, vaddr, kept, MAX_INLINED + 2);
@@ -491,14 +496,14 @@ static uint32_t frames_from_cache(const module_t *module, uint64_t vaddr, na_sym
             .inlined = kept[i].inlined,
             .named = kept[i].function != NULL,
         };
-        homes[i] = (home_t){kept[i].home_file, kept[i].home_line};
+        homes[i] = (na_home_t){kept[i].home_file, kept[i].home_line, kept[i].apart};
         if (i == 0 && !frames[i].named) *start = kept[i].start;
     }
     return count;
 }
 
 static void keep_in_cache(const module_t *module, uint64_t vaddr, const na_symbol_frame_t *frames,
-                          const home_t *homes, uint32_t count, uint64_t start) {
+                          const na_home_t *homes, uint32_t count, uint64_t start) {
     na_cached_frame_t kept[MAX_INLINED + 2];
     if (module->cache == NULL) return;
     for (uint32_t i = 0; i < count; i++) {
@@ -509,6 +514,7 @@ static void keep_in_cache(const module_t *module, uint64_t vaddr, const na_symbo
             .start = frames[i].named ? 0 : start,
             .line = frames[i].line,
             .home_line = homes[i].line,
+            .apart = homes[i].apart,
             .inlined = frames[i].inlined,
         };
     }
@@ -527,7 +533,7 @@ static bool look_up_python(na_symbols_t *symbols, uint64_t pc, list_t *list) {
         .offset = 2 * (uint64_t)na_nprof_py_unit(pc),
         .named = known,
     };
-    home_t home = {frame.file, code.first_line};
+    na_home_t home = {frame.file, code.first_line, 0};
     if (!name_functions(symbols, &frame, &home, 1)) return false;
     list->frames = calloc(1, sizeof frame);
     if (list->frames == NULL) return false;
@@ -539,12 +545,12 @@ static bool look_up_python(na_symbols_t *symbols, uint64_t pc, list_t *list) {
 static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_t id,
                     list_t *list) {
     na_symbol_frame_t frames[MAX_INLINED + 2];
-    home_t homes[MAX_INLINED + 2];
+    na_home_t homes[MAX_INLINED + 2];
     memset(&frames[0], 0, sizeof frames[0]); /* the others are set as they come */
     memset(&homes[0], 0, sizeof homes[0]);
     uint32_t count = 0;
     const na_nprof_module_t *info = id == 0 ? NULL : &symbols->modules.items[id];
-    module_t *module = id == 0 ? NULL : get_module(symbols, id);
+    module_t *module = info == NULL ? NULL : get_module(symbols, id);
     uint64_t address = node->pc;
     if ((node->flags & NA_NPROF_STACK_EXACT) == 0 && address != 0) address--;
     uint64_t offset = info == NULL ? node->pc : node->pc - info->bias;
@@ -552,7 +558,7 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
     if (module != NULL) {
         uint64_t vaddr = address - info->bias;
         count = frames_from_cache(module, vaddr, frames, homes, &start);
-        if (count == 0 && open_files(info, module)) {
+        if (count == 0 && open_files(symbols, info, module)) {
             count = frames_from_files(symbols, module, address, frames, homes);
             if (count == 0) start = na_unwind_start(&module->index, module->dwfl_module, vaddr);
             keep_in_cache(module, vaddr, frames, homes, count == 0 ? 1 : count, start);
@@ -564,7 +570,7 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
     if (jit != NULL) {
         frames[0] = (na_symbol_frame_t){
             .function = jit->function, .file = jit->file, .line = jit->line, .named = true};
-        homes[0] = (home_t){jit->file, jit->line};
+        homes[0] = (na_home_t){jit->file, jit->line, 0};
         nowhere = jit_module;
         count = 1;
     }
@@ -579,10 +585,10 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
     for (uint32_t i = 0; i < count; i++) {
         frames[i].module = info == NULL ? nowhere : info->path;
         frames[i].offset = offset;
-        /* The C++ library's templates become part of the program; their headers give them away. */
-        frames[i].runtime = (module != NULL && module->runtime) ||
-                            (frames[i].file != NULL && strstr(frames[i].file, "/include/c++/")) ||
-                            (frames[i].named && na_demangle_is_runtime(frames[i].function));
+        frames[i].runtime =
+            (module != NULL && module->runtime) ||
+            (frames[i].named && na_runtime_function(frames[i].function, frames[i].inlined,
+                                                    homes[i].file, frames[i].file));
     }
     if (!name_functions(symbols, frames, homes, count)) return false;
     list->frames = calloc(count, sizeof *list->frames);
@@ -642,7 +648,7 @@ static const char *keep_text(na_symbols_t *symbols, const char *text) {
 }
 
 static void read_kept_frame(na_symbols_t *symbols, char *line, na_symbol_frame_t *frame,
-                            home_t *home) {
+                            na_home_t *home) {
     const char *function = field(&line);
     memset(frame, 0, sizeof *frame);
     memset(home, 0, sizeof *home);
@@ -656,11 +662,12 @@ static void read_kept_frame(na_symbols_t *symbols, char *line, na_symbol_frame_t
     frame->inlined = (flags & 1) != 0;
     frame->named = (flags & 2) != 0;
     frame->runtime = (flags & 4) != 0;
+    home->apart = (uint32_t)strtoul(field(&line), NULL, 10);
 }
 
 /* Makes the frames gathered the answer for one pc. */
 static bool add_frame_list(na_symbols_t *symbols, uint64_t pc, uint32_t hint, bool exact,
-                           na_symbol_frame_t *frames, const home_t *homes, uint32_t count) {
+                           na_symbol_frame_t *frames, const na_home_t *homes, uint32_t count) {
     if (count == 0) return true;
     na_nprof_stack_t node = {.flags = hint << 8, .pc = pc};
     uint32_t id = find_module(symbols, &node);
@@ -680,7 +687,7 @@ static bool add_frame_list(na_symbols_t *symbols, uint64_t pc, uint32_t hint, bo
 
 bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size) {
     na_symbol_frame_t frames[MAX_INLINED + 2];
-    home_t homes[MAX_INLINED + 2];
+    na_home_t homes[MAX_INLINED + 2];
     uint32_t count = 0, hint = 0;
     uint64_t pc = 0;
     bool exact = false, good = true;
@@ -757,11 +764,37 @@ const na_function_name_t *na_symbols_function(const na_symbols_t *symbols, uint3
     return &symbols->functions.items[id];
 }
 
+static bool has_tail(const char *module, const char *file) {
+    return file != NULL && strcmp(module, NA_PYTHON_MODULE) == 0;
+}
+
+bool na_symbols_tell_files(na_symbols_t *symbols) {
+    na_file_tails_t tails = {0};
+    na_functions_t *functions = &symbols->functions;
+    bool good = true;
+    for (uint32_t i = 0; i < functions->count && good; i++)
+        if (has_tail(functions->items[i].module, functions->items[i].file))
+            good = na_file_tails_add(&tails, functions->items[i].file);
+    na_file_tails_sort(&tails);
+    for (uint32_t i = 0; i < functions->count && good; i++) {
+        na_function_name_t *f = &functions->items[i];
+        if (has_tail(f->module, f->file)) f->tail = na_file_tail(&tails, f->file);
+    }
+    for (uint32_t i = 1; i < symbols->list_count && good; i++) {
+        na_symbol_frame_t *f = symbols->lists[i].frames;
+        if (symbols->lists[i].count != 0 && has_tail(f->module, f->file))
+            f->tail = na_file_tail(&tails, f->file);
+    }
+    na_file_tails_free(&tails);
+    return good;
+}
+
 void na_symbols_missing(const na_symbols_t *symbols,
                         void (*say)(void *arg, const char *path, const char *why), void *arg) {
     for (uint32_t id = 1; id < symbols->modules.count; id++) {
         const module_t *module = &symbols->opened[id];
-        if (module->tried && module->why != NULL)
-            say(arg, symbols->modules.items[id].path, module->why);
+        if (module->tried && (module->why != NULL || module->lacks != NULL))
+            say(arg, symbols->modules.items[id].path,
+                module->why != NULL ? module->why : module->lacks);
     }
 }

@@ -1,5 +1,5 @@
-/* command_line.h - the command line of numalloc-dump: one table of options, of which each view
- * takes some. */
+/* command_line.h - the command line of numalloc-dump: one table of options (options.def), of which
+ * each view takes some. */
 #ifndef NUMALLOC_PROFILER_DUMP_UI_COMMAND_LINE_H
 #define NUMALLOC_PROFILER_DUMP_UI_COMMAND_LINE_H
 
@@ -18,132 +18,176 @@ typedef enum na_status {
 
 typedef enum na_format { NA_FORMAT_TEXT, NA_FORMAT_JSON, NA_FORMAT_CSV } na_format_t;
 
-/* One bit for each option; a view lists those that it takes. */
-typedef enum na_option_bit {
-    NA_TAKES_SORT = 1 << 0,
-    NA_TAKES_TOP = 1 << 1,
-    NA_TAKES_FILTER = 1 << 2,
-    NA_TAKES_JSON = 1 << 3,
-    NA_TAKES_CSV = 1 << 4,
-    NA_TAKES_STACKS = 1 << 5,
-    NA_TAKES_SITES = 1 << 6,
-    NA_TAKES_FUNCTIONS = 1 << 7,
-    NA_TAKES_WRAPPERS = 1 << 8, /* --wrappers and --skip */
-    NA_TAKES_METRIC = 1 << 9,
-    NA_TAKES_DEPTH = 1 << 10,
-    NA_TAKES_MIN = 1 << 11,
-    NA_TAKES_SUPPRESSIONS = 1 << 12,
-    NA_TAKES_FAIL_IF = 1 << 13,
-    NA_TAKES_SIZE = 1 << 14,   /* --width, --height */
-    NA_TAKES_SOURCE = 1 << 15, /* --context */
-    NA_TAKES_TIME = 1 << 16,   /* --time, --since */
-    NA_TAKES_MODULES = 1 << 17,
-    NA_TAKES_RETENTION = 1 << 24,
-    NA_TAKES_LIVE = 1 << 25, /* --iterations, --interval */
-    NA_TAKES_BASELINE = 1 << 18,
-    NA_TAKES_WHERE = 1 << 19,
-    NA_TAKES_INSTANCES = 1 << 20,
-    NA_TAKES_ACCESS = 1 << 21,
-    NA_TAKES_SOURCE_PATH = 1 << 22,
-    NA_TAKES_LABELS = 1 << 23, /* --label, --path-labels */
-    NA_TAKES_BY = 1 << 26,
-    NA_TAKES_LEAKS = 1 << 27,
-    NA_TAKES_ADDRESSES = 1 << 28,
-    NA_TAKES_INCREASE = 1 << 29, /* --fail-on-increase */
-    /* --only, --min-gain, --near, --explain, --check, --compare, --follow */
-    NA_TAKES_POLICY = 1 << 30,
-} na_option_bit_t;
-#define NA_TAKES_ADDRESS (UINT64_C(1) << 31)
-#define NA_TAKES_ERRORS  (UINT64_C(1) << 32)
-#define NA_TAKES_LINES   (UINT64_C(1) << 33)
+/* Options that views take together. */
+typedef enum na_option_set {
+    NA_SET_EVERY, /* taken by all views */
+    NA_SET_SORT,
+    NA_SET_TOP,
+    NA_SET_FILTER,
+    NA_SET_JSON,
+    NA_SET_CSV,
+    NA_SET_STACKS,
+    NA_SET_SITES,
+    NA_SET_FUNCTIONS,
+    NA_SET_WRAPPERS,
+    NA_SET_ADDRESSES,
+    NA_SET_LINES,
+    NA_SET_MODULES,
+    NA_SET_RETENTION,
+    NA_SET_METRIC,
+    NA_SET_DEPTH,
+    NA_SET_MIN,
+    NA_SET_SIZE,
+    NA_SET_SOURCE,
+    NA_SET_SOURCE_PATH,
+    NA_SET_TIME,
+    NA_SET_FAIL_IF,
+    NA_SET_BASELINE,
+    NA_SET_CHANGES,
+    NA_SET_INCREASE,
+    NA_SET_SUPPRESSIONS,
+    NA_SET_WHERE,
+    NA_SET_INSTANCES,
+    NA_SET_ACCESS,
+    NA_SET_LIVE,
+    NA_SET_LABELS,
+    NA_SET_BY,
+    NA_SET_LEAKS,
+    NA_SET_ADDRESS,
+    NA_SET_ERRORS,
+    NA_SET_POLICY,
+} na_option_set_t;
+#define NA_TAKES(set) (UINT64_C(1) << NA_SET_##set)
 
 #define NA_TAKES_TABLE                                                                             \
-    (NA_TAKES_SORT | NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_JSON | NA_TAKES_CSV)
+    (NA_TAKES(SORT) | NA_TAKES(TOP) | NA_TAKES(FILTER) | NA_TAKES(JSON) | NA_TAKES(CSV))
 
 #define NA_MAX_REPEATED 32 /* of --skip, --fail-if, --suppressions, ... each */
 
+typedef struct na_option_words {
+    const char *items[NA_MAX_REPEATED];
+    size_t count;
+} na_option_words_t;
+
+typedef struct na_option_regexes {
+    regex_t items[NA_MAX_REPEATED];
+    size_t count;
+} na_option_regexes_t;
+
+typedef struct na_option_regex {
+    bool given;
+    regex_t regex;
+} na_option_regex_t;
+
+typedef struct na_option_amount {
+    bool given;
+    double bytes, share; /* one of them, the other 0 */
+} na_option_amount_t;
+
+/* Grouped by the views that read them. Texts are NULL, numbers 0 where nothing else is said and the
+ * option was not given. */
 typedef struct na_options {
-    na_format_t format;
+    uint64_t given;     /* sets of the options that were used */
     const char *output; /* NULL: standard output */
-    const char *sort;   /* NULL: the view's own order */
-    size_t top;         /* SIZE_MAX: all */
-    bool top_given;
-    bool filtered;
-    regex_t filter;
-    bool stacks, sites, functions;
-    bool automatic_wrappers;
-    bool addresses; /* a row for each function without symbols */
-    regex_t skip[NA_MAX_REPEATED];
-    size_t skip_count;
-    const char *metric; /* NULL: peak */
-    uint32_t depth;     /* 0: not given */
-    double min_share;   /* a fraction */
-    const char *suppressions[NA_MAX_REPEATED];
-    size_t suppression_count;
-    bool no_builtin;
-    const char *fail_if[NA_MAX_REPEATED];
-    size_t fail_if_count;
-    const char *baseline;
-    const char *increase;   /* of --fail-on-increase */
-    uint32_t width, height; /* characters; 0: not given */
-    uint32_t context;       /* lines around a line of source */
-    const char *source_path[NA_MAX_REPEATED];
-    size_t source_path_count;
-    const char *time, *since; /* moments; NULL: not given */
-    bool modules, lines;
-    const char *where; /* conditions on accesses; NULL: all */
-    bool instances, access;
-    bool retention;
-    uint64_t iterations;   /* 0: not given */
-    double interval_s;     /* 0: not given */
-    bool python, native;   /* frames shown: these, or with both, all */
-    uint64_t symbol_cache; /* bytes, 0: off */
-    const char *labels[NA_MAX_REPEATED];
-    size_t label_count;
-    const char *path_labels, *by; /* NULL: not given */
-    bool leaks;
-    bool explain, check, compare, follow; /* of a policy */
-    const char *only;                     /* kind of rules; NULL: all */
-    double min_gain;                      /* a fraction */
-    bool near;                            /* --near: tiers of memory; */
-    double near_bytes, near_share;        /* one of them, the other 0; share: of the peak */
-    bool names, keys;    /* help, for completion: bare names of options; keys of --sort */
-    const char *address; /* of a fault; NULL: not given */
-    const char *errors[NA_MAX_REPEATED]; /* files of errors, and directories */
-    size_t error_count;
-    const char *const *error_files; /* those that they mean (main.c) */
-    size_t error_file_count;
+    struct {
+        const char *sort; /* NULL: the view's own order */
+        size_t top;       /* default 20; SIZE_MAX: all */
+        na_option_regex_t filter;
+        unsigned format; /* na_format_t */
+    } table;
+    struct {
+        bool stacks, sites, functions; /* stacks: sites, too */
+        bool addresses;                /* a row for each function without symbols */
+        bool python, native;           /* frames shown: these, or with both, all */
+        unsigned wrappers;             /* 0: automatic, 1: none */
+        na_option_regexes_t skip;
+        uint64_t symbol_cache; /* bytes, 0: off */
+        const char *sysroot;   /* NULL: none */
+    } frames;
+    struct {
+        bool modules, lines, retention;
+    } rows;
+    struct {
+        const char *metric; /* NULL: peak */
+        uint32_t depth;     /* default 16; 0: all */
+        double min_share;
+        uint32_t width, height; /* characters */
+    } drawing;
+    struct {
+        uint32_t context; /* lines around a line of source */
+        na_option_words_t paths;
+    } source;
+    struct {
+        const char *time, *since;
+    } moment;
+    struct {
+        na_option_words_t fail_if;
+        const char *baseline;
+        const char *const *older; /* what --baseline stands for, where --changes is taken, too */
+        size_t older_count;
+        bool changes;
+        const char *increase; /* of --fail-on-increase */
+        unsigned format;      /* na_check_format_t */
+    } check;
+    struct {
+        na_option_words_t suppressions;
+        bool no_builtin;
+    } leaks;
+    struct {
+        const char *where; /* conditions; NULL: all */
+        bool instances, shown;
+    } accesses;
+    struct {
+        uint32_t iterations;
+        double interval_s;
+    } live;
+    struct {
+        na_option_words_t labels;
+        const char *path_labels, *by;
+        bool leaks;
+    } fleet;
+    struct {
+        const char *address;      /* of a fault */
+        na_option_words_t named;  /* files of errors, and directories */
+        const char *const *files; /* those that they mean (main.c) */
+        size_t file_count;
+    } errors;
+    struct {
+        bool explain, check, compare, follow;
+        const char *only; /* kind of rules; NULL: all */
+        double min_gain, min_chance;
+        na_option_amount_t near; /* tiers of memory; the share is of the peak */
+    } policy;
+    struct {
+        bool asked, version;
+        bool names, keys; /* for completion: bare names of options; keys of --sort */
+    } help;
 } na_options_t;
 
-/* Reads options from argv[1..]; files and words go to files[0 .. *file_count) in order (room for
- * argc). `takes`: bits of the options that are allowed. False: said why in one line on stderr.
- * help and version are set if asked for. */
+/* --top, --filter, ...: was it given? */
+static inline bool na_option_given(const na_options_t *options, na_option_set_t set) {
+    return (options->given >> set & 1) != 0;
+}
+
 typedef struct na_command_line {
     na_options_t options;
-    const char **words;
+    const char **words; /* what is no option, in order */
     size_t word_count;
-    uint64_t given; /* bits of the options that were used */
-    bool help, version;
 } na_command_line_t;
 
 /* False: wrong usage, which was said in one line on stderr. Free with na_options_free. */
 bool na_options_read(na_command_line_t *line, int argc, char **argv);
 void na_options_free(na_command_line_t *line);
 
-/* The name of an option that was given and is not among `takes`; NULL: all are. */
-const char *na_options_unwanted(const na_command_line_t *line, uint64_t takes);
-
-/* The bits of the options that were given. */
-uint64_t na_options_given(const na_command_line_t *line);
-
-/* Bits of an option. */
-uint64_t na_options_takes(const char *name);
+/* The name of an option of `given` that is not among `takes`, and its set; NULL: all are. */
+const char *na_options_unwanted(uint64_t given, uint64_t takes, uint64_t *set);
 
 /* Names of the options among `takes`, without --; and the first of them. */
 void na_options_each(uint64_t takes, void (*visit)(void *arg, const char *name), void *arg);
 const char *na_options_name(uint64_t takes);
 
-/* Prints the options among `takes`, with their help, or (names) one "--name" a line. */
+/* Prints the options among `takes`, with their help, or (names) one "--name" or "--name=" a
+ * line. */
 void na_options_help(uint64_t takes, bool names);
 
 /* One line on stderr, "numalloc-dump: ..."; names in it are made printable. Returns

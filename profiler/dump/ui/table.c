@@ -120,12 +120,13 @@ void na_table_format(na_table_t *table, size_t column, const char *format, ...) 
 }
 
 bool na_table_wanted(const na_options_t *options) {
-    return options->format != NA_FORMAT_TEXT || options->sort != NULL || options->filtered ||
-           options->top_given;
+    return options->table.format != NA_FORMAT_TEXT || options->table.sort != NULL ||
+           options->table.filter.given || na_option_given(options, NA_SET_TOP);
 }
 
 bool na_filter_matches(const na_options_t *options, const char *text) {
-    return !options->filtered || (text != NULL && regexec(&options->filter, text, 0, NULL, 0) == 0);
+    return !options->table.filter.given ||
+           (text != NULL && regexec(&options->table.filter.regex, text, 0, NULL, 0) == 0);
 }
 
 /* ---- order and choice of rows ---- */
@@ -167,15 +168,15 @@ static bool find_column(const na_table_t *table, const char *name, size_t *colum
 
 static bool sort_rows(na_table_t *table, const na_options_t *options,
                       const na_table_print_t *print) {
-    const char *key = options->sort != NULL ? options->sort : print->sort;
+    const char *key = options->table.sort != NULL ? options->table.sort : print->sort;
     if (key == NULL) return true;
-    order_t order = {table, 0, options->sort == NULL && print->ascending};
+    order_t order = {table, 0, options->table.sort == NULL && print->ascending};
     if (!find_column(table, key, &order.column)) {
         na_fail("--sort: this table has no column %s", key);
         return false;
     }
     /* What the user ordered by is shown. */
-    if (options->sort != NULL && table->columns[order.column].title == NULL)
+    if (options->table.sort != NULL && table->columns[order.column].title == NULL)
         table->columns[order.column].title = table->columns[order.column].key;
     if (table->row_count != 0)
         qsort_r(table->rows, table->row_count, sizeof *table->rows, compare_rows, &order);
@@ -183,7 +184,7 @@ static bool sort_rows(na_table_t *table, const na_options_t *options,
 }
 
 static void filter_rows(na_table_t *table, const na_options_t *options) {
-    if (!options->filtered) return;
+    if (!options->table.filter.given) return;
     size_t kept = 0;
     for (size_t r = 0; r < table->row_count; r++) {
         bool matches = false;
@@ -457,7 +458,7 @@ static void put_table_csv(const na_table_t *table, size_t shown) {
 
 /* How many rows --top leaves. */
 static size_t most_rows(const na_options_t *options, const na_table_print_t *print) {
-    return print->all && !options->top_given ? SIZE_MAX : options->top;
+    return print->all && !na_option_given(options, NA_SET_TOP) ? SIZE_MAX : options->table.top;
 }
 
 /* The rows to show, in their order, come first; *shown: how many. */
@@ -477,7 +478,7 @@ na_status_t na_table_write(na_table_t *table, const na_options_t *options,
     na_status_t status = choose_rows(table, options, print, &shown);
     if (status != NA_STATUS_WHOLE) return status;
     size_t all = table->row_count + table->passed;
-    switch (options->format) {
+    switch (options->table.format) {
     case NA_FORMAT_JSON:
         put_table_json(table, print, shown, all);
         break;
@@ -545,7 +546,7 @@ static size_t usual_width(const na_column_t *column) {
 static void put_passing(na_table_t *table, const na_options_t *options,
                         const na_table_print_t *print, const row_t *row) {
     size_t width[table->column_count], last = 0;
-    switch (options->format) {
+    switch (options->table.format) {
     case NA_FORMAT_JSON:
         if (row == NULL) {
             table->json = na_json_open(stdout);
@@ -576,7 +577,7 @@ static void begin_passing(na_table_t *table, const na_options_t *options,
 bool na_table_pass(na_table_t *table, const na_options_t *options, const na_table_print_t *print) {
     if (table->failed || table->row_count == 0) return !table->failed;
     size_t most = most_rows(options, print);
-    if (options->sort != NULL) {
+    if (options->table.sort != NULL) {
         bool full = most < SIZE_MAX / 4 && table->row_count > 2 * most + 1024;
         return !full || keep_first(table, options, print, most);
     }
@@ -590,10 +591,10 @@ bool na_table_pass(na_table_t *table, const na_options_t *options, const na_tabl
 
 na_status_t na_table_end(na_table_t *table, const na_options_t *options,
                          const na_table_print_t *print) {
-    if (options->sort != NULL) return na_table_write(table, options, print);
+    if (options->table.sort != NULL) return na_table_write(table, options, print);
     if (table->failed) return NA_STATUS_MEMORY;
     begin_passing(table, options, print);
-    if (options->format == NA_FORMAT_JSON) {
+    if (options->table.format == NA_FORMAT_JSON) {
         na_json_end(&table->json);
         na_json_u64(&table->json, "row_count", table->passed);
         na_json_end(&table->json);

@@ -59,6 +59,15 @@ const char *na_text_count(char out[NA_TEXT], double count) {
     return out;
 }
 
+const char *na_text_counted(char out[NA_TEXT], double count, const char *one) {
+    na_text_count(out, count);
+    size_t length = strlen(one);
+    const char *end = length > 1 ? one + length - 2 : one;
+    bool hissing = strchr("sx", one[length - 1]) != NULL || strcmp(end, "ch") == 0;
+    na_text_append(out, NA_TEXT, " %s%s", one, strcmp(out, "1") == 0 ? "" : hissing ? "es" : "s");
+    return out;
+}
+
 const char *na_text_ms(char out[NA_TEXT], uint64_t ms) {
     double s = (double)ms / 1000;
     if (ms < 1000)

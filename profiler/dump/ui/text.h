@@ -18,6 +18,9 @@ const char *na_text_bytes(char out[NA_TEXT], double bytes);
 /* "1,234,567" */
 const char *na_text_count(char out[NA_TEXT], double count);
 
+/* "1 block", "1,234 accesses": `one` is what there is one of, at most twelve letters. */
+const char *na_text_counted(char out[NA_TEXT], double count, const char *one);
+
 /* "950 ms", "12.3 s", "1 h 02 min" */
 const char *na_text_ms(char out[NA_TEXT], uint64_t ms);
 

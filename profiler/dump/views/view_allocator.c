@@ -213,8 +213,8 @@ static na_status_t put_retaining_sites(na_view_input_t *in, const rows_t *rows,
                  "are sparse",
         .empty = EMPTY,
         .sort = "kept_bytes",
-        .below = options->stacks ? na_view_put_stack : NULL,
-        .members = options->stacks ? na_view_json_stack : NULL,
+        .below = options->frames.stacks ? na_view_put_stack : NULL,
+        .members = options->frames.stacks ? na_view_json_stack : NULL,
         .arg = in,
     };
     na_status_t status = na_table_write(f.table, options, &print);
@@ -227,8 +227,9 @@ static void put_sums(const na_view_input_t *in, const rows_t *rows) {
     const na_nprof_span_sum_t *s = &rows->all;
     char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT], d[NA_TEXT];
     if (s->spans == 0) return;
-    printf("spans        %s of %s, %s resident\n", na_text_count(a, (double)s->spans),
-           na_text_bytes(b, (double)s->bytes), na_text_bytes(c, (double)s->resident));
+    printf("spans        %s of %s, %s resident %s\n", na_text_count(a, (double)s->spans),
+           na_text_bytes(b, (double)s->bytes), na_text_bytes(c, (double)s->resident),
+           na_view_spans_when(in));
     printf("live blocks  %s: %s asked for, and %s of rounding\n",
            na_text_count(a, (double)s->blocks), na_text_bytes(b, (double)s->requested),
            na_text_bytes(c, (double)s->usable - (double)s->requested));
@@ -252,15 +253,15 @@ static na_status_t show_allocator(na_view_input_t *in) {
     na_status_t status = NA_STATUS_MEMORY;
     if (rows.index == NULL) return status;
     na_reader_span_sums(in->reader, take_span_sum, &rows);
-    bool text = in->options->format == NA_FORMAT_TEXT;
+    bool text = in->options->table.format == NA_FORMAT_TEXT;
     if (!rows.failed) {
         if (text) put_sums(in, &rows);
-        status = in->options->retention ? put_retaining_sites(in, &rows, in->options)
-                                        : put_class_rows(in, &rows);
-        if (text && status == NA_STATUS_WHOLE && !in->options->retention && rows.count != 0 &&
-            in->options->sort == NULL && !in->options->filtered) {
+        status = in->options->rows.retention ? put_retaining_sites(in, &rows, in->options)
+                                             : put_class_rows(in, &rows);
+        if (text && status == NA_STATUS_WHOLE && !in->options->rows.retention && rows.count != 0 &&
+            in->options->table.sort == NULL && !in->options->table.filter.given) {
             na_options_t options = *in->options;
-            if (!options.top_given) options.top = 10;
+            if (!na_option_given(&options, NA_SET_TOP)) options.table.top = 10;
             putchar('\n');
             status = put_retaining_sites(in, &rows, &options);
         }
@@ -280,7 +281,7 @@ const na_view_t na_view_row_allocator = {
             "age\": how old\n"
             "they are.",
     .modes = NA_IN(NA_NPROF_MODE_SITES) | NA_IN(NA_NPROF_MODE_TRACE),
-    .takes = NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS | NA_TAKES_RETENTION,
-    .tables = {{&allocator_table, 0}, {&retention_table, NA_TAKES_RETENTION}},
+    .takes = NA_TAKES_TABLE | NA_TAKES(STACKS) | NA_TAKES(WRAPPERS) | NA_TAKES(RETENTION),
+    .tables = {{&allocator_table, 0}, {&retention_table, NA_TAKES(RETENTION)}},
     .show = show_allocator,
 };

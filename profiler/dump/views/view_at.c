@@ -8,17 +8,19 @@
 #include <string.h>
 
 #include "profiler/analyze/blocks/detail.h"
-#include "profiler/analyze/blocks/replay.h"
+#include "profiler/analyze/blocks/trace_replay.h"
+#include "profiler/containers/quantity.h"
 #include "profiler/dump/profile/counter_columns.h"
 #include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
 
-typedef enum kind { AT_PEAK, AT_END, AT_MS, AT_EVENT } kind_t;
+typedef enum kind { AT_PEAK, AT_END, AT_MS, AT_MARKER, AT_EVENT } kind_t;
 
 typedef struct moment {
     kind_t kind;
     double ms;
+    uint64_t ticks;  /* of a marker: events before it have a lower stamp */
     uint64_t events; /* of a trace: played until then */
 } moment_t;
 
@@ -44,14 +46,28 @@ typedef struct moments {
 
 typedef struct search {
     const char *name;
-    double ms; /* NAN: not found */
+    na_nprof_marker_t first; /* of that name; flags 0: not found */
 } search_t;
 
 static void find_marker(void *arg, uint32_t id, const void *entry) {
     search_t *s = arg;
     const na_nprof_marker_t *m = entry;
     (void)id;
-    if (strcmp(m->name, s->name) == 0 && !(s->ms <= (double)m->ms)) s->ms = (double)m->ms;
+    bool sooner = m->ms < s->first.ms || (m->ms == s->first.ms && m->ticks < s->first.ticks);
+    if (strcmp(m->name, s->name) == 0 && (s->first.flags == 0 || sooner)) s->first = *m;
+}
+
+/* Old profiles know whole milliseconds. */
+static na_status_t read_marker(const na_view_input_t *in, const char *name, moment_t *moment) {
+    search_t search = {.name = name};
+    na_reader_control(in->reader, NA_NPROF_MARKERS, find_marker, &search);
+    if (search.first.flags == 0)
+        return na_fail("%s: no marker '%s'; 'markers' lists them", in->path, name);
+    bool placed = (search.first.flags & NA_NPROF_MARKER_PLACED) != 0;
+    moment->kind = placed ? AT_MARKER : AT_MS;
+    moment->ms = (double)search.first.ms;
+    moment->ticks = search.first.ticks;
+    return NA_STATUS_WHOLE;
 }
 
 static na_status_t read_moment(const na_view_input_t *in, const char *option, const char *text,
@@ -67,17 +83,11 @@ static na_status_t read_moment(const na_view_input_t *in, const char *option, co
     }
     if (h->mode != NA_NPROF_MODE_TRACE)
         return na_fail("%s: '--%s %s' needs a profile of mode trace, this one is of mode %s and "
-                       "knows peak and end; record it with NUMALLOC_PROFILE=trace",
-                       in->path, option, text, na_mode_name(h->mode));
+                       "knows peak and end%s; record it with NUMALLOC_PROFILE=trace",
+                       in->path, option, text, na_mode_name(h->mode),
+                       text[0] == '@' ? ", and of markers what all sites had ('markers')" : "");
     moment->kind = AT_MS;
-    if (text[0] == '@') {
-        search_t search = {text + 1, NAN};
-        na_reader_control(in->reader, NA_NPROF_MARKERS, find_marker, &search);
-        if (isnan(search.ms))
-            return na_fail("%s: no marker '%s'; 'markers' lists them", in->path, text + 1);
-        moment->ms = search.ms;
-        return NA_STATUS_WHOLE;
-    }
+    if (text[0] == '@') return read_marker(in, text + 1, moment);
     char *end = NULL;
     if (text[0] == '#') {
         moment->kind = AT_EVENT;
@@ -87,17 +97,18 @@ static na_status_t read_moment(const na_view_input_t *in, const char *option, co
         }
         if (end != NULL && *end == 0) return NA_STATUS_WHOLE;
     } else {
-        double value = strtod(text, &end);
         /* Whole milliseconds end before the run does; the closing stamp is exact. */
         double run = h->last_mono_ns > h->start_mono_ns
                          ? (double)(h->last_mono_ns - h->start_mono_ns) / 1e6
                          : (double)h->last_ms + 1;
-        double unit = strcmp(end, "s") == 0    ? 1000
-                      : strcmp(end, "ms") == 0 ? 1
-                      : strcmp(end, "%") == 0  ? run / 100
-                                               : NAN;
-        moment->ms = value * unit;
-        if (end != text && moment->ms >= 0 && moment->ms <= 1e15) return NA_STATUS_WHOLE;
+        double percent;
+        const char *unit;
+        bool good = na_quantity_ms(text, 0, &moment->ms);
+        if (!good && na_quantity_number(text, &percent, &unit) && strcmp(unit, "%") == 0) {
+            moment->ms = percent * run / 100;
+            good = true;
+        }
+        if (good && moment->ms <= 1e15) return NA_STATUS_WHOLE;
     }
     return na_fail("--%s takes peak, end, 1.5s, 300ms, 40%%, #EVENT or @MARKER, not: %s", option,
                    text);
@@ -111,7 +122,8 @@ static bool find_events(moments_t *m) {
     na_event_t event;
     while (na_replay_next(replay, &event, NULL))
         for (size_t i = 0; i < 2; i++)
-            if (both[i]->kind == AT_MS && (double)event.ticks * m->ms_per_tick <= both[i]->ms)
+            if (both[i]->kind == AT_MS ? (double)event.ticks * m->ms_per_tick <= both[i]->ms
+                                       : both[i]->kind == AT_MARKER && event.ticks < both[i]->ticks)
                 both[i]->events = event.index + 1;
     const na_replay_totals_t *t = na_replay_totals(replay);
     for (size_t i = 0; i < 2; i++) {
@@ -235,8 +247,8 @@ static na_status_t put_moment(const moments_t *m, bool since, bool trace, const 
         .title = title,
         .sort = since ? "change_bytes" : "live_bytes",
         .empty = "Nothing was live.",
-        .below = m->in->options->stacks ? na_view_put_stack : NULL,
-        .members = m->in->options->stacks ? na_view_json_stack : NULL,
+        .below = m->in->options->frames.stacks ? na_view_put_stack : NULL,
+        .members = m->in->options->frames.stacks ? na_view_json_stack : NULL,
         .arg = (void *)m->in,
     };
     na_status_t status = na_table_write(table, m->in->options, &print);
@@ -252,8 +264,8 @@ static const char *moment_text(char out[3 * NA_TEXT], const moment_t *moment, bo
                        : moment->kind == AT_END ? "the end, "
                                                 : "";
     if (trace)
-        snprintf(out, 3 * NA_TEXT, "%s%s, after %llu events", word, a,
-                 (unsigned long long)moment->events);
+        snprintf(out, 3 * NA_TEXT, "%s%s, after %llu event%s", word, a,
+                 (unsigned long long)moment->events, moment->events == 1 ? "" : "s");
     else
         snprintf(out, 3 * NA_TEXT, "%s%s", word, a);
     return out;
@@ -261,12 +273,11 @@ static const char *moment_text(char out[3 * NA_TEXT], const moment_t *moment, bo
 
 static na_status_t show_at(na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
-    bool trace = h->mode == NA_NPROF_MODE_TRACE, since = in->options->since != NULL;
-    moments_t m = {.in = in,
-                   .ms_per_tick = na_age_ns(h) / (double)(UINT64_C(1) << h->age_shift) / 1e6};
-    na_status_t status = read_moment(in, "time", in->options->time, &m.time);
+    bool trace = h->mode == NA_NPROF_MODE_TRACE, since = in->options->moment.since != NULL;
+    moments_t m = {.in = in, .ms_per_tick = na_tick_ms(h)};
+    na_status_t status = read_moment(in, "time", in->options->moment.time, &m.time);
     if (status == NA_STATUS_WHOLE && since)
-        status = read_moment(in, "since", in->options->since, &m.since);
+        status = read_moment(in, "since", in->options->moment.since, &m.since);
     if (status != NA_STATUS_WHOLE) return status;
     if (since && !trace)
         return na_fail("%s: '--since' needs a profile of mode trace, this one is of mode %s; "
@@ -280,8 +291,9 @@ static na_status_t show_at(na_view_input_t *in) {
         take_sums(&m);
     status = NA_STATUS_MEMORY;
     if (good && since && m.since.events > m.time.events) {
-        status = na_fail("%s: --since %s is later than --time %s", in->path, in->options->since,
-                         in->options->time != NULL ? in->options->time : "peak");
+        status =
+            na_fail("%s: --since %s is later than --time %s", in->path, in->options->moment.since,
+                    in->options->moment.time != NULL ? in->options->moment.time : "peak");
     } else if (good) {
         char title[256], when[3 * NA_TEXT];
         double ms = trace                    ? (double)ticks * m.ms_per_tick
@@ -302,7 +314,7 @@ const na_view_t na_view_row_at = {
     .help = "what lives at a moment, or what changed between two, by site",
     .more = "Any moment of a trace; of the other modes the peak and the end.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS | NA_TAKES_TIME,
+    .takes = NA_TAKES_TABLE | NA_TAKES(STACKS) | NA_TAKES(WRAPPERS) | NA_TAKES(TIME),
     .tables = {{&at_table, 0}},
     .show = show_at,
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/analyze/blocks/detail.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/table.h"
 
@@ -78,18 +79,36 @@ static na_status_t show_session(na_view_input_t *in) {
 
 /* ---- markers ---- */
 
+typedef struct markers {
+    const na_view_input_t *in;
+    na_table_t *table;
+} markers_t;
+
 static void add_marker(void *arg, uint32_t id, const void *entry) {
     const na_nprof_marker_t *m = entry;
-    na_table_row(arg, id);
-    na_table_number(arg, 0, (double)m->ms);
-    na_table_number(arg, 1, m->thread);
-    na_table_text(arg, 2, m->name);
+    enum { MS, THREAD, NAME, LIVE, BLOCKS, ALLOCATIONS, TOTAL };
+    const markers_t *markers = arg;
+    na_table_t *t = markers->table;
+    na_table_row(t, id);
+    na_table_number(t, THREAD, m->thread);
+    na_table_text(t, NAME, m->name);
+    na_table_number(t, MS, (double)m->ms);
+    if ((m->flags & NA_NPROF_MARKER_PLACED) == 0) return;
+    na_table_number(t, MS, (double)m->ticks * na_tick_ms(na_reader_header(markers->in->reader)));
+    na_table_number(t, LIVE, (double)m->live_bytes);
+    na_table_number(t, BLOCKS, na_view_count(markers->in, (double)m->live_count));
+    na_table_number(t, ALLOCATIONS, na_view_count(markers->in, (double)m->alloc_count));
+    na_table_number(t, TOTAL, (double)m->alloc_bytes);
 }
 
 static const na_column_t markers_columns[] = {
     {"ms", "time", NA_KIND_MS, NULL},
     {"thread", "thread", NA_KIND_NUMBER, NULL},
     {"name", "name", NA_KIND_TEXT, NULL},
+    {"live_bytes", "live then", NA_KIND_BYTES, NULL},
+    {"live_blocks", "in blocks", NA_KIND_COUNT, NULL},
+    {"allocations", "blocks so far", NA_KIND_COUNT, NULL},
+    {"total_bytes", "bytes so far", NA_KIND_BYTES, NULL},
 };
 static const na_columns_t markers_table = NA_COLUMNS(markers_columns);
 
@@ -97,14 +116,15 @@ static na_status_t show_markers(na_view_input_t *in) {
     na_table_t *table = na_table_open(&markers_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (table != NULL) {
-        na_reader_control(in->reader, NA_NPROF_MARKERS, add_marker, table);
+        markers_t markers = {in, table};
+        na_reader_control(in->reader, NA_NPROF_MARKERS, add_marker, &markers);
         const na_table_print_t print = {
             .view = "markers",
             .title = "Markers (%s)",
             .sort = "ms",
             .ascending = true,
             .all = true,
-            .empty = "No markers: the program did not call numalloc_profile_marker"};
+            .empty = "No markers: the program did not call numalloc_record_marker"};
         status = na_table_write(table, in->options, &print);
     }
     na_table_close(table);
@@ -348,7 +368,7 @@ const na_view_t na_view_row_pools = {
         "Pools are a kind of their own: their memory is counted under malloc or mappings as well.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_FACTS,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS),
     .tables = {{&pools_table, 0}},
     .show = show_pools,
 };
@@ -370,7 +390,7 @@ const na_view_t na_view_row_inherited = {
     .help = "a forked child: blocks that it has from its ancestors, and what it freed of them",
     .more = "Sites are named if the ancestor's profile lies where it was, or beside this one.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS),
     .tables = {{&inherited_table, 0}},
     .show = show_inherited,
 };

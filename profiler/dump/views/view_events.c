@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "profiler/analyze/blocks/replay.h"
+#include "profiler/analyze/blocks/trace_replay.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/format/reader/events.h"
@@ -79,7 +79,8 @@ static bool next(source_t *s, na_event_t *event) {
 }
 
 static bool open_source(source_t *s) {
-    if (!s->in->options->filtered) return (s->events = na_events_open(s->in->reader)) != NULL;
+    if (!s->in->options->table.filter.given)
+        return (s->events = na_events_open(s->in->reader)) != NULL;
     s->stack_count = na_reader_stacks(s->in->reader).count;
     s->known = calloc((size_t)s->stack_count + 1, sizeof *s->known);
     s->replay = na_replay_open(s->in->reader);
@@ -97,9 +98,9 @@ static na_status_t show_events(na_view_input_t *in) {
     double us_per_tick = 1e6 / (double)na_reader_header(in->reader)->ticks_hz;
     source_t source = {.in = in};
     na_options_t options = *in->options;
-    options.filtered = false; /* it has chosen events */
+    options.table.filter.given = false; /* it has chosen events */
     /* All events, but with --sort the first ones: the others need not be kept. */
-    const na_table_print_t print = {.view = "events", .all = options.sort == NULL};
+    const na_table_print_t print = {.view = "events", .all = options.table.sort == NULL};
     na_table_t *table = na_table_open(&events_table);
     bool good = open_source(&source) && table != NULL;
     na_event_t event;

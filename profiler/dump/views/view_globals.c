@@ -4,7 +4,7 @@
 
 #include "profiler/analyze/blocks/globals.h"
 #include "profiler/dump/profile/view.h"
-#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/names/demangle.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
 
@@ -58,7 +58,8 @@ static na_status_t put_variables(const na_view_input_t *in, const na_globals_t *
         const na_global_t *v = &globals->items[i];
         const na_nprof_module_t *m = v->module < modules.count ? &modules.items[v->module] : NULL;
         bool own = m != NULL && (m->flags & NA_NPROF_MODULE_SELF) != 0;
-        if (own && in->options->format == NA_FORMAT_TEXT && !in->options->filtered) continue;
+        if (own && in->options->table.format == NA_FORMAT_TEXT && !in->options->table.filter.given)
+            continue;
         char name[512];
         na_demangle_short(v->name, 60, name, sizeof name);
         na_table_row(table, i);
@@ -72,7 +73,7 @@ static na_status_t put_variables(const na_view_input_t *in, const na_globals_t *
     }
     const na_table_print_t print = {
         .view = "globals",
-        .title = in->options->filtered
+        .title = in->options->table.filter.given
                      ? "Global and thread-local variables (%s); thread-local ones "
                        "times the threads"
                      : "Global and thread-local variables (%s), the allocator's "
@@ -89,20 +90,20 @@ static na_status_t show_globals(na_view_input_t *in) {
     na_globals_t globals;
     na_status_t status = NA_STATUS_MEMORY;
     if (na_globals_read(in->reader, SIZE_MAX, &globals))
-        status =
-            in->options->modules ? put_global_modules(in, &globals) : put_variables(in, &globals);
-    if (status == NA_STATUS_WHOLE && in->options->format == NA_FORMAT_TEXT) {
+        status = in->options->rows.modules ? put_global_modules(in, &globals)
+                                           : put_variables(in, &globals);
+    if (status == NA_STATUS_WHOLE && in->options->table.format == NA_FORMAT_TEXT) {
         double all = 0;
-        char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
+        char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT], d[NA_TEXT];
         for (size_t i = 0; i < globals.module_count; i++)
             all += (double)na_global_module_bytes(&globals, &globals.modules[i]);
-        printf("\nAll: %s in %zu modules, for %s threads at one time; %s of them in no symbol's "
-               "name\n",
-               na_text_bytes(a, all), globals.module_count, na_text_count(b, globals.threads),
+        printf("\nAll: %s in %s, for %s at one time; %s of them in no symbol's name\n",
+               na_text_bytes(a, all), na_text_counted(d, (double)globals.module_count, "module"),
+               na_text_counted(b, globals.threads, "thread"),
                na_text_bytes(c, (double)globals.unnamed));
         if (globals.missing != 0)
-            printf("Not looked at: %u modules whose file is gone, or is another one by now\n",
-                   globals.missing);
+            printf("Not looked at: %s whose file is gone, or is another one by now\n",
+                   na_text_counted(a, globals.missing, "module"));
     }
     na_globals_free(&globals);
     return status;
@@ -115,7 +116,7 @@ const na_view_t na_view_row_globals = {
     .more = "Read from the modules' own files, not from the profile.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_LIGHT | NA_VIEW_FACTS,
-    .takes = NA_TAKES_TABLE | NA_TAKES_MODULES,
-    .tables = {{&globals_table, 0}, {&global_modules_table, NA_TAKES_MODULES}},
+    .takes = NA_TAKES_TABLE | NA_TAKES(MODULES),
+    .tables = {{&globals_table, 0}, {&global_modules_table, NA_TAKES(MODULES)}},
     .show = show_globals,
 };

@@ -12,8 +12,10 @@
 #include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/suppress.h"
 #include "profiler/dump/profile/view.h"
+#include "profiler/dump/symbols/names/demangle.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/nprof_leaks.h"
+#include "profiler/dump/views/free_lists.h"
+#include "profiler/dump/views/leak_blocks.h"
 
 static void put_used(const na_suppressions_t *list) {
     char a[NA_TEXT], b[NA_TEXT];
@@ -101,8 +103,8 @@ static void put_scan(const na_nprof_leaks_t *t) {
                na_text_bytes(a, (double)t->suppressed_bytes),
                na_text_count(b, (double)t->suppressed_blocks));
     if (t->missed != 0)
-        printf("%u threads could not be stopped: what only they held is listed as lost\n",
-               t->missed);
+        printf("%s could not be stopped: what only they held is listed as lost\n",
+               na_text_counted(a, t->missed, "thread"));
     putchar('\n');
 }
 
@@ -157,6 +159,15 @@ static void put_others(na_table_t *table, const scanned_t *scanned) {
     na_table_text(table, LABEL, "(no stack)");
 }
 
+/* Why what is listed may be no leak. */
+static const char *no_leaks_yet(const na_view_input_t *in) {
+    return na_reader_moment(in->reader) == NA_MOMENT_END
+               ? "A block may still have been\nreachable; one that is meant to live for ever is no "
+                 "leak: suppress it (--suppressions)."
+               : "The process may have\nneeded and freed them later: what leaks grows from dump "
+                 "to dump (numalloc-dump aggregate --leaks).";
+}
+
 static na_status_t show_leaks(na_view_input_t *in) {
     na_suppressions_t list;
     na_status_t status = na_suppressions_read(&list, in->options);
@@ -165,7 +176,7 @@ static na_status_t show_leaks(na_view_input_t *in) {
     status = NA_STATUS_MEMORY;
     if (table != NULL) {
         /* Shares and the order are those of what is live, whatever else was asked for. */
-        if (in->options->sort == NULL) {
+        if (in->options->table.sort == NULL) {
             in->order = NA_ORDER_LIVE;
             na_sites_sort(&in->sites, in->order);
         }
@@ -174,8 +185,10 @@ static na_status_t show_leaks(na_view_input_t *in) {
         scanned_t scanned = {0};
         read_scan(in, &scanned);
         bool good = !scanned.full, any = scanned.totals.state != 0;
+        bool text = in->options->table.format == NA_FORMAT_TEXT;
         if (any) put_others(table, &scanned);
-        for (size_t i = 0; i < in->sites.count && good; i++) {
+        bool blocks = any && text && in->options->frames.stacks;
+        for (size_t i = 0; i < in->sites.count && good && !blocks; i++) {
             const na_site_t *site = &in->sites.items[i];
             if (site->sum.live_bytes <= 0 && site->sum.live_count <= 0) continue;
             good = na_view_stack(in, site->site, &stack);
@@ -192,8 +205,10 @@ static na_status_t show_leaks(na_view_input_t *in) {
                 put_leak_classes(table, &c);
             }
             if (frame != NULL) na_view_frame_label(frame, label);
+            char by[61];
+            if (leaf != NULL) na_demangle_short(leaf->function, 40, by, sizeof by);
             if (leaf != NULL)
-                na_table_format(table, LABEL, "%s  by %.60s", label, leaf->function);
+                na_table_format(table, LABEL, "%s  by %s", label, by);
             else
                 na_table_text(table, LABEL, label);
             na_table_number(table, SITE, site->site);
@@ -204,26 +219,28 @@ static na_status_t show_leaks(na_view_input_t *in) {
             na_table_text(table, MODULE, frame->module);
         }
         free(stack.items);
+        if (good && blocks) status = na_leak_blocks_put(in, &list, scanned.rows, scanned.count);
         free(scanned.rows);
-        bool text = in->options->format == NA_FORMAT_TEXT;
-        char a[NA_TEXT], b[NA_TEXT];
-        if (good && text && any) put_scan(&scanned.totals);
+        char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
+        if (good && text && any && !blocks) put_scan(&scanned.totals);
         if (good && text && !any)
-            printf("Not freed at the end: %s in %s blocks, from %zu sites. A block may still have "
-                   "been\nreachable; one that is meant to live for ever is no leak: suppress it "
-                   "(--suppressions).\n\n",
-                   na_text_bytes(a, leaks.bytes), na_text_count(b, leaks.blocks), leaks.sites);
+            printf("%s %s: %s in %s, from %s. %s\n\n",
+                   na_reader_moment(in->reader) == NA_MOMENT_END ? "Not freed" : "Live",
+                   na_view_moment(in)->when, na_text_bytes(a, leaks.bytes),
+                   na_text_counted(b, leaks.blocks, "block"),
+                   na_text_counted(c, (double)leaks.sites, "site"), no_leaks_yet(in));
         const na_table_print_t print = {
             .view = "leaks",
             .title = any ? "Sites by bytes lost (%s)" : "Sites by bytes still live (%s)",
             .empty = "Nothing.",
             .sort = any ? "lost_bytes" : "live_bytes",
-            .below = in->options->stacks ? na_view_put_stack : NULL,
-            .members = in->options->stacks ? na_view_json_stack : NULL,
+            .below = in->options->frames.stacks ? na_view_put_stack : NULL,
+            .members = in->options->frames.stacks ? na_view_json_stack : NULL,
             .arg = in,
         };
-        if (good) status = na_table_write(table, in->options, &print);
+        if (good && !blocks) status = na_table_write(table, in->options, &print);
         if (status == NA_STATUS_WHOLE && text) put_used(&list);
+        if (status == NA_STATUS_WHOLE && text) na_view_say_free_lists(in);
     }
     na_table_close(table);
     na_suppressions_free(&list);
@@ -234,8 +251,11 @@ const na_view_t na_view_row_leaks = {
     .name = "leaks",
     .words = "FILE",
     .help = "what was never freed, or is lost, less what suppressions match",
+    .more = "--stacks, of a process that was scanned (NUMALLOC_LEAKS): each site that lost blocks "
+            "with its\n"
+            "stack, as LeakSanitizer writes it, and below it what those blocks hold.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS | NA_TAKES_SUPPRESSIONS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(STACKS) | NA_TAKES(WRAPPERS) | NA_TAKES(SUPPRESSIONS),
     .tables = {{&leaks_table, 0}},
     .show = show_leaks,
 };

@@ -94,7 +94,7 @@ const na_view_t na_view_row_libraries = {
     .words = "FILE",
     .help = "memory by program and library",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS),
     .tables = {{&libraries_table, 0}},
     .show = show_libraries,
 };

@@ -134,13 +134,13 @@ static na_status_t show_lifetimes(na_view_input_t *in) {
     na_status_t status = NA_STATUS_MEMORY;
     if (h != NULL && table != NULL &&
         na_block_histogram_read(in->reader, &in->sites,
-                                in->options->filtered ? na_site_wanted : NULL, in, h)) {
+                                in->options->table.filter.given ? na_site_wanted : NULL, in, h)) {
         shown_t shown = {in, h, na_age_ns(header), 0};
         for (uint32_t i = 0; i < NA_NPROF_AGE_BUCKETS; i++)
             shown.frees += count_of(&shown, h->freed[i]);
         fill_lifetime_row(table, &shown, trace);
         na_options_t options = *in->options;
-        options.filtered = false; /* it has chosen sites */
+        options.table.filter.given = false; /* it has chosen sites */
         const na_table_print_t print = {
             .view = "lifetimes",
             .title = trace    ? "Blocks by lifetime (%s); \"still live\": by their age at the end, "
@@ -154,7 +154,8 @@ static na_status_t show_lifetimes(na_view_input_t *in) {
             .arg = &shown,
         };
         status = na_table_write(table, &options, &print);
-        if (status == NA_STATUS_WHOLE && options.format == NA_FORMAT_TEXT) draw_lifetimes(&shown);
+        if (status == NA_STATUS_WHOLE && options.table.format == NA_FORMAT_TEXT)
+            draw_lifetimes(&shown);
     }
     na_table_close(table);
     free(h);
@@ -169,7 +170,7 @@ const na_view_t na_view_row_lifetimes = {
             "of the "
             "size.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS),
     .tables = {{&lifetimes_table, 0}},
     .show = show_lifetimes,
 };

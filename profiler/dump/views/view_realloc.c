@@ -52,7 +52,7 @@ const na_view_t na_view_row_realloc = {
     .words = "FILE",
     .help = "sites whose blocks grow, by realloc or by copying",
     .modes = NA_IN(NA_NPROF_MODE_SITES) | NA_IN(NA_NPROF_MODE_TRACE),
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS),
     .tables = {{&realloc_table, 0}},
     .show = show_realloc,
 };

@@ -8,7 +8,7 @@
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/format/nprof_policy.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 
 /* Of one heap, or its control: accesses by weight, in the unit of one source. */
 typedef struct accesses {
@@ -103,7 +103,9 @@ static const na_columns_t rules_table = NA_COLUMNS(rule_columns);
 /* The first that holds explains the others. */
 static const char *rule_state(const na_nprof_rule_t *r) {
     if ((r->flags & NA_NPROF_RULE_NO_NODE) != 0) return "node not here";
-    if ((r->flags & NA_NPROF_RULE_BOUND) != 0) return r->blocks != 0 ? "applied" : "never matched";
+    bool moved = (r->flags & NA_NPROF_RULE_MOVED) != 0;
+    if ((r->flags & NA_NPROF_RULE_BOUND) != 0)
+        return r->blocks != 0 ? "applied" : moved ? "blocks moved" : "never matched";
     if ((r->flags & NA_NPROF_RULE_BUILD) != 0) return "another build";
     if ((r->flags & NA_NPROF_RULE_NO_MODULE) != 0) return "module not loaded";
     if ((r->flags & NA_NPROF_RULE_NO_FRAME) != 0) return "frames cannot be followed";
@@ -199,7 +201,7 @@ static na_status_t show_rules(na_view_input_t *in) {
         sum_rule_accesses(in, &rules)) {
         na_reader_policy(in->reader, &rules.policy);
         na_reader_control(in->reader, NA_NPROF_POLICY_RULES, add_rule_row, &rules);
-        if (in->options->format == NA_FORMAT_TEXT) put_policy(&rules.policy);
+        if (in->options->table.format == NA_FORMAT_TEXT) put_policy(&rules.policy);
         const na_table_print_t print = {
             .view = "rules",
             .title = "Rules of the policy (%s); live, in spans: of the heap, which several may "

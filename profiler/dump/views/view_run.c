@@ -8,7 +8,7 @@
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 
 static void put_module_rows(const na_view_input_t *in) {
     na_module_table_t modules = na_reader_modules(in->reader);
@@ -57,15 +57,17 @@ static na_status_t put_source_lines(const na_view_input_t *in) {
         any = true;
         printf("  %-12s ", na_access_source_name(s->source));
         if ((s->flags & NA_NPROF_ACCESS_USED) != 0) {
-            printf("%s samples", na_text_count(a, (double)s->stored));
+            printf("%s", na_text_counted(a, (double)s->stored, "sample"));
             if (s->period != 0)
-                printf(", one for %s %ss", na_text_count(b, (double)s->period),
-                       na_access_unit_name(s->unit));
+                printf(", one for %s",
+                       na_text_counted(b, (double)s->period, na_access_unit_name(s->unit)));
             printf("; lost %s", na_text_count(a, (double)s->lost));
             if (s->throttled != 0)
                 printf(", paused %s times", na_text_count(a, (double)s->throttled));
-            printf(", unresolved %s%s", na_text_count(a, (double)s->unresolved),
-                   s->why[0] != 0 ? "; " : "");
+            printf(", unresolved %s", na_text_count(a, (double)s->unresolved));
+            if (s->unresolved != 0)
+                printf(" (%.1f %%)", 100 * (double)s->unresolved / (double)s->stored);
+            if (s->why[0] != 0) printf("; ");
         } else {
             printf("not used: ");
         }
@@ -149,9 +151,10 @@ static na_status_t put_run_json(na_json_t *json, const na_view_input_t *in) {
 
 static na_status_t show_run(na_view_input_t *in) {
     na_json_t json = na_json_open(stdout);
-    if (in->options->format == NA_FORMAT_JSON) return put_run_json(&json, in);
+    if (in->options->table.format == NA_FORMAT_JSON) return put_run_json(&json, in);
     const na_nprof_header_t *h = na_reader_header(in->reader);
     char a[NA_TEXT];
+    bool at_peak;
     printf("program        ");
     na_text_put(stdout, h->program);
     printf("\ncommand        ");
@@ -178,9 +181,8 @@ static na_status_t show_run(na_view_input_t *in) {
                na_text_bytes(a, (double)h->publish_quantum));
     else
         printf("\npeak           %s\n", h->mode == NA_NPROF_MODE_SAMPLE ? "an estimate" : "exact");
-    printf("own memory     %s\nended          %s after %s\n",
-           na_text_bytes(a, (double)h->own_bytes),
-           h->state == NA_NPROF_CLOSED ? "normally" : "not: killed, or still running",
+    printf("own memory     %s\nended          %s, after %s\n",
+           na_text_bytes(a, na_view_own(in, &at_peak)), na_view_moment(in)->ended,
            na_text_ms((char[NA_TEXT]){0}, h->last_ms));
     const struct {
         const char *name;
@@ -193,7 +195,7 @@ static na_status_t show_run(na_view_input_t *in) {
     printf("\nNot seen\n");
     for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
         printf("  %-12s %s\n", lost[i].name, na_text_count(a, (double)lost[i].value));
-    if (h->disk_full != 0) printf("  the profile could not grow: disk full, quota or limit\n");
+    if (na_view_no_room(in) != NULL) printf("  %s\n", na_view_no_room(in));
 
     size_t size;
     const char *text = na_reader_environment(in->reader, &size);
@@ -214,7 +216,7 @@ const na_view_t na_view_row_run = {
     .words = "FILE",
     .help = "options, environment, modules, what the file is made of",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_JSON,
+    .takes = NA_TAKES(JSON),
     .flags = NA_VIEW_LIGHT | NA_VIEW_FACTS,
     .without = "it is no table",
     .show = show_run,

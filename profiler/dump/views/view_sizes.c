@@ -101,10 +101,10 @@ static na_status_t show_sizes(na_view_input_t *in) {
     na_status_t status = NA_STATUS_MEMORY;
     if (h != NULL && table != NULL &&
         na_block_histogram_read(in->reader, &in->sites,
-                                in->options->filtered ? na_site_wanted : NULL, in, h)) {
+                                in->options->table.filter.given ? na_site_wanted : NULL, in, h)) {
         fill_all(table, in, h);
         na_options_t options = *in->options;
-        options.filtered = false; /* it has chosen sites */
+        options.table.filter.given = false; /* it has chosen sites */
         bool mixed = h->mixed.told != 0;
         const na_table_print_t print = {
             .view = "sizes",
@@ -130,7 +130,7 @@ const na_view_t na_view_row_sizes = {
             "their own,\n"
             "but in a trace.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS),
     .tables = {{&sizes_table, 0}},
     .show = show_sizes,
 };

@@ -17,7 +17,8 @@ typedef struct file {
     const na_source_line_t *lines;
     size_t count;
     double self, below; /* below: of the line with most, since lines of one stack overlap */
-    bool readable;      /* here */
+    double mapped;
+    bool readable; /* here */
 } file_t;
 
 static int files_by_cost(const void *a, const void *b) {
@@ -29,14 +30,17 @@ static int files_by_cost(const void *a, const void *b) {
 }
 
 static void put_line_figures(const na_view_input_t *in, const na_source_line_t *line,
-                             uint32_t number) {
-    char a[NA_TEXT] = "", b[NA_TEXT] = "";
+                             uint32_t number, bool mapped) {
+    char a[NA_TEXT] = "", b[NA_TEXT] = "", c[NA_TEXT] = "";
+    if (line != NULL && line->mapped > 0) na_text_bytes(c, line->mapped);
     if (line != NULL) {
         double self = na_view_cost(in, &line->self);
         if (self != 0) na_view_metric_text(in, a, self);
         na_view_metric_text(in, b, na_view_cost(in, &line->below));
     }
-    printf("%10s  %10s  %6u  ", a, b, number);
+    printf("%10s  %10s  ", a, b);
+    if (mapped) printf("%10s  ", c);
+    printf("%6u  ", number);
 }
 
 /* A program with a large library (Python's) has some bytes in thousands of lines. Unless they were
@@ -47,7 +51,8 @@ static void put_line_figures(const na_view_input_t *in, const na_source_line_t *
 /* The figures of line `number`, if it has such that are shown; *at: of the next with figures. */
 static const na_source_line_t *line_shown(const na_view_input_t *in, const file_t *file, size_t at,
                                           double least) {
-    while (at < file->count && na_view_cost(in, &file->lines[at].below) < least)
+    while (at < file->count && na_view_cost(in, &file->lines[at].below) < least &&
+           !(file->lines[at].mapped > 0))
         at++;
     return at < file->count ? &file->lines[at] : NULL;
 }
@@ -56,12 +61,13 @@ static void put_source_file(const na_view_input_t *in, const file_t *file, doubl
     FILE *source = na_source_open(in->options, file->lines->file);
     putchar('\n');
     na_text_put(stdout, file->lines->file);
-    printf("%s\n%10s  %10s  %6s\n", source == NULL ? "  (not readable here)" : "", "own",
-           "with all", "line");
+    bool mapped = file->mapped > 0;
+    printf("%s\n%10s  %10s  %s%6s\n", source == NULL ? "  (not readable here)" : "", "own",
+           "with all", mapped ? "    mapped  " : "", "line");
     size_t at = 0;
     char *text = NULL;
     size_t room = 0;
-    uint32_t context = in->options->context, last = 0;
+    uint32_t context = in->options->source.context, last = 0;
     uint64_t behind = 0; /* the last line whose context is shown */
     for (uint32_t number = 1; source != NULL && (at < file->count || number <= behind) &&
                               getline(&text, &room, source) >= 0;
@@ -76,7 +82,7 @@ static void put_source_file(const na_view_input_t *in, const file_t *file, doubl
         if (!near) continue;
         if (last != 0 && number != last + 1) printf("%10s\n", "...");
         last = number;
-        put_line_figures(in, hit ? line : NULL, number);
+        put_line_figures(in, hit ? line : NULL, number, mapped);
         text[strcspn(text, "\r\n")] = 0;
         for (const char *p = text; *p != 0; p += strcspn(p, "\t") + 1) {
             /* Tabs become blanks: na_text_put lets no control character through. */
@@ -90,7 +96,7 @@ static void put_source_file(const na_view_input_t *in, const file_t *file, doubl
         putchar('\n');
     }
     for (const na_source_line_t *line; (line = line_shown(in, file, at, least)) != NULL;) {
-        put_line_figures(in, line, line->number);
+        put_line_figures(in, line, line->number, mapped);
         putchar('\n');
         at = (size_t)(line - file->lines) + 1;
     }
@@ -109,6 +115,7 @@ static na_status_t put_source(const na_view_input_t *in, const na_source_lines_t
         file_t *file = &files[count - 1];
         file->count++;
         file->self += na_view_cost(in, &line->self);
+        file->mapped += line->mapped;
         if (na_view_cost(in, &line->below) > file->below)
             file->below = na_view_cost(in, &line->below);
     }
@@ -119,15 +126,16 @@ static na_status_t put_source(const na_view_input_t *in, const na_source_lines_t
         if (source != NULL) fclose(source);
         if (files[i].below > most) most = files[i].below;
     }
-    bool whole = in->options->filtered || in->options->top == SIZE_MAX;
+    bool whole = in->options->table.filter.given || in->options->table.top == SIZE_MAX;
     double least = whole ? 0 : most * LEAST_SHARE;
     if (count != 0) qsort(files, count, sizeof *files, files_by_cost);
     size_t shown = 0, left_out = 0;
     printf("Source lines by %s: their own, and with all that they called\n",
            na_view_order_title(in->order));
-    for (size_t i = 0; i < count && shown < in->options->top; i++) {
-        if (files[i].self == 0 && !in->options->filtered) continue;
-        if (files[i].self < least || files[i].below < least) {
+    for (size_t i = 0; i < count && shown < in->options->table.top; i++) {
+        bool maps = files[i].mapped > 0;
+        if (files[i].self == 0 && !maps && !in->options->table.filter.given) continue;
+        if ((files[i].self < least || files[i].below < least) && !maps) {
             left_out++;
             continue;
         }
@@ -153,6 +161,7 @@ static const na_column_t source_columns[] = {
     {"inclusive_live_bytes", NULL, NA_KIND_BYTES, NULL},
     {"inclusive_total_bytes", NULL, NA_KIND_BYTES, NULL},
     {"inclusive_allocations", NULL, NA_KIND_COUNT, NULL},
+    {"mapped_bytes", NULL, NA_KIND_BYTES, NULL},
     {"file", NULL, NA_KIND_TEXT, NULL},
     {"line", NULL, NA_KIND_NUMBER, NULL},
 };
@@ -160,7 +169,7 @@ static const na_columns_t source_table = NA_COLUMNS(source_columns);
 
 static na_status_t put_source_table(const na_view_input_t *in, const na_source_lines_t *lines) {
     static const char *const keys[] = {"peak_bytes", "live_bytes", "total_bytes", "allocations"};
-    enum { FILE_NAME = 8, LINE };
+    enum { MAPPED = 8, FILE_NAME, LINE };
     na_table_t *table = na_table_open(&source_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (uint32_t i = 0; i < lines->count; i++) {
@@ -175,10 +184,11 @@ static na_status_t put_source_table(const na_view_input_t *in, const na_source_l
         }
         na_table_text(table, FILE_NAME, l->file);
         na_table_number(table, LINE, l->number);
+        na_table_number(table, MAPPED, l->mapped);
     }
     const na_table_print_t print = {.view = "source", .sort = keys[in->order], .all = true};
     na_options_t options = *in->options;
-    options.filtered = false; /* it was for files, and is done */
+    options.table.filter.given = false; /* it was for files, and is done */
     na_status_t status = na_table_write(table, &options, &print);
     na_table_close(table);
     return status;
@@ -187,9 +197,9 @@ static na_status_t put_source_table(const na_view_input_t *in, const na_source_l
 static na_status_t show_source(na_view_input_t *in) {
     na_source_lines_t lines = {0};
     na_status_t status = NA_STATUS_MEMORY;
-    if (na_source_lines_gather(in, in->options, &lines))
-        status = in->options->format == NA_FORMAT_TEXT ? put_source(in, &lines)
-                                                       : put_source_table(in, &lines);
+    if (na_source_lines_gather(in, in->options, true, &lines))
+        status = in->options->table.format == NA_FORMAT_TEXT ? put_source(in, &lines)
+                                                             : put_source_table(in, &lines);
     na_source_lines_free(&lines);
     return status;
 }
@@ -203,6 +213,6 @@ const na_view_t na_view_row_source = {
         "with at least a thousandth of the largest figure. Files that can be read come first.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ORDERS,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE | NA_TAKES_SOURCE_PATH,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS) | NA_TAKES(SOURCE) | NA_TAKES(SOURCE_PATH),
     .show = show_source,
 };

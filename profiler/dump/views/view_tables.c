@@ -7,7 +7,7 @@
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/profile/counter_columns.h"
 #include "profiler/dump/profile/profile_json.h"
-#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/names/demangle.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/dump/views/views.h"
 
@@ -28,6 +28,8 @@ enum {
     F_BY,
     F_SITES,
     F_KIND,
+    F_MAPPED,
+    F_MAPPINGS,
 };
 
 static const na_column_t function_columns[] = {
@@ -45,6 +47,8 @@ static const na_column_t function_columns[] = {
     {"by", NULL, NA_KIND_TEXT, NULL},
     {"sites", NULL, NA_KIND_COUNT, NULL},
     {"kind", NULL, NA_KIND_TEXT, NULL}, /* "", "wrapper" or "runtime" */
+    {"mapped_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"mappings", NULL, NA_KIND_COUNT, NULL},
 };
 const na_columns_t na_columns_functions = NA_COUNTERS_AND(function_columns);
 
@@ -83,6 +87,8 @@ static void fill_function(na_table_t *table, const na_view_input_t *in,
     na_table_text(table, F_MODULE, f->module);
     na_table_text(table, F_BY, by);
     na_table_number(table, F_SITES, row->sites);
+    na_table_number(table, F_MAPPED, row->mapped);
+    na_table_number(table, F_MAPPINGS, row->mappings);
     na_table_text(table, F_KIND, f->runtime ? "runtime" : row->wrapper ? "wrapper" : "");
 }
 
@@ -92,7 +98,7 @@ static na_function_table_t shown_functions(const na_view_input_t *in, bool below
     const na_function_table_t *all = &in->functions;
     na_function_table_t shown = {
         .items = calloc(all->count + all->group_count + 1, sizeof *shown.items)};
-    bool grouped = !in->options->addresses;
+    bool grouped = !in->options->frames.addresses;
     for (size_t i = 0; shown.items != NULL && i < all->count + all->group_count; i++) {
         bool group = i >= all->count;
         const na_function_row_t *row = group ? &all->groups[i - all->count] : &all->items[i];
@@ -108,7 +114,7 @@ static na_function_table_t shown_functions(const na_view_input_t *in, bool below
 }
 
 na_status_t na_view_function_table(na_view_input_t *in, bool below) {
-    bool text = in->options->format == NA_FORMAT_TEXT;
+    bool text = in->options->table.format == NA_FORMAT_TEXT;
     na_function_table_t shown = text ? shown_functions(in, below) : in->functions;
     na_table_t *table = shown.items == NULL ? NULL : na_table_open_counters(&na_columns_functions);
     if (table == NULL) {
@@ -122,9 +128,10 @@ na_status_t na_view_function_table(na_view_input_t *in, bool below) {
     if (text) free(shown.items);
     char title[192];
     na_order_t order;
-    bool by_order = in->options->sort == NULL || na_view_order(in->options->sort, &order);
+    bool by_order =
+        in->options->table.sort == NULL || na_view_order(in->options->table.sort, &order);
     snprintf(title, sizeof title, "Functions by %.60s (%%s that allocate; share: of all %s)",
-             by_order ? na_view_order_title(in->order) : in->options->sort,
+             by_order ? na_view_order_title(in->order) : in->options->table.sort,
              na_view_order_title(by_order ? in->order : NA_ORDER_PEAK));
     const na_table_print_t print = {
         .view = "functions",
@@ -134,7 +141,7 @@ na_status_t na_view_function_table(na_view_input_t *in, bool below) {
     };
     /* The rows are in order already, unless it is by another column. */
     na_options_t options = *in->options;
-    if (by_order) options.sort = NULL;
+    if (by_order) options.table.sort = NULL;
     na_status_t status = na_table_write(table, &options, &print);
     na_table_close(table);
     if (text && !below && in->functions.nowhere_sites != 0) {
@@ -146,9 +153,53 @@ na_status_t na_view_function_table(na_view_input_t *in, bool below) {
     return status;
 }
 
+/* Text: what functions map from the system themselves; nothing if none does. */
+static na_status_t put_mapping_functions(const na_view_input_t *in) {
+    enum { MAPPED, CALLS, LABEL };
+    static const na_column_t columns[] = {
+        {"mapped_bytes", "mapped", NA_KIND_BYTES, NULL},
+        {"mappings", "calls", NA_KIND_COUNT, NULL},
+        {"function", "function", NA_KIND_TEXT, NULL},
+    };
+    static const na_columns_t all = NA_COLUMNS(columns);
+    na_table_t *table = na_table_open(&all);
+    if (table == NULL) return NA_STATUS_MEMORY;
+    size_t count = in->functions.count, groups = in->functions.group_count;
+    bool grouped = !in->options->frames.addresses;
+    for (size_t i = 0; i < count + groups; i++) {
+        bool group = i >= count;
+        const na_function_row_t *row =
+            group ? &in->functions.groups[i - count] : &in->functions.items[i];
+        if (!(row->mapped > 0)) continue;
+        if (group ? !grouped || row->members < 2 : grouped && row->group != 0) continue;
+        char label[NA_LABEL];
+        na_view_row_label(in, row, label);
+        na_table_row(table, row->id);
+        na_table_number(table, MAPPED, row->mapped);
+        na_table_number(table, CALLS, row->mappings);
+        na_table_text(table, LABEL, label);
+    }
+    const na_table_print_t print = {
+        .view = "functions",
+        .title = "\nMemory that the program mapped itself, from first to last (%s)",
+        .sort = "mapped_bytes"};
+    na_options_t options = *in->options;
+    options.table.sort = NULL;
+    na_status_t status = NA_STATUS_WHOLE;
+    if (na_table_rows(table) != 0) status = na_table_write(table, &options, &print);
+    na_table_close(table);
+    return status;
+}
+
 static na_status_t show_function_table(na_view_input_t *in) {
-    if (in->options->access) return na_view_access_functions(in);
-    return na_view_function_table(in, false);
+    if (in->options->accesses.shown) return na_view_access_functions(in);
+    na_status_t status = na_view_function_table(in, false);
+    if (status == NA_STATUS_WHOLE && in->options->table.format == NA_FORMAT_TEXT) {
+        status = put_mapping_functions(in);
+        na_view_say_missing(in);
+        na_view_say_lacking(in);
+    }
+    return status;
 }
 
 /* ---- sites ---- */
@@ -175,10 +226,11 @@ na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
     for (size_t i = 0; i < in->sites.count; i++)
         fill_site_row(table, in, &in->sites.items[i]);
     na_order_t order;
-    bool by_order = in->options->sort == NULL || na_view_order(in->options->sort, &order);
+    bool by_order =
+        in->options->table.sort == NULL || na_view_order(in->options->table.sort, &order);
     char title[192];
     snprintf(title, sizeof title, "Sites by %.60s (%%s)",
-             by_order ? na_view_order_title(in->order) : in->options->sort);
+             by_order ? na_view_order_title(in->order) : in->options->table.sort);
     const na_table_print_t print = {
         .view = "sites",
         .title = title,
@@ -187,14 +239,14 @@ na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
         .arg = in,
     };
     na_options_t options = *in->options;
-    if (by_order) options.sort = NULL; /* they are in order already, ties included */
+    if (by_order) options.table.sort = NULL; /* they are in order already, ties included */
     na_status_t status = na_table_write(table, &options, &print);
     na_table_close(table);
     return status;
 }
 
 static na_status_t show_sites(na_view_input_t *in) {
-    return na_view_site_table(in, in->options->stacks);
+    return na_view_site_table(in, in->options->frames.stacks);
 }
 
 const na_view_t na_view_row_functions = {
@@ -203,9 +255,9 @@ const na_view_t na_view_row_functions = {
     .help = "functions: what each asked for itself, and with all that it called",
     .more = "--access: functions that touch memory, and from where to where.",
     .modes = NA_IN_ALL,
-    .takes =
-        NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_ADDRESSES | NA_TAKES_ACCESS | NA_TAKES_WHERE,
-    .tables = {{&na_columns_functions, 0}, {&na_columns_access_functions, NA_TAKES_ACCESS}},
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS) | NA_TAKES(ADDRESSES) | NA_TAKES(ACCESS) |
+             NA_TAKES(WHERE),
+    .tables = {{&na_columns_functions, 0}, {&na_columns_access_functions, NA_TAKES(ACCESS)}},
     .show = show_function_table,
 };
 
@@ -214,7 +266,7 @@ const na_view_t na_view_row_sites = {
     .words = "FILE",
     .help = "sites, one for each distinct call stack",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(STACKS) | NA_TAKES(WRAPPERS),
     .tables = {{&na_columns_sites, 0}},
     .show = show_sites,
 };

@@ -57,7 +57,7 @@ const na_view_t na_view_row_temporary = {
     .words = "FILE",
     .help = "sites whose blocks are freed before their thread allocates again",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS),
     .tables = {{&temporary_table, 0}},
     .show = show_temporary,
 };

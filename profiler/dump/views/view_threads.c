@@ -4,10 +4,11 @@
 #include <stdlib.h>
 
 #include "profiler/analyze/blocks/calls.h"
-#include "profiler/analyze/blocks/replay.h"
+#include "profiler/analyze/blocks/trace_replay.h"
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/table.h"
+#include "profiler/dump/ui/text.h"
 
 typedef struct sum {
     uint64_t sites, frees, freed_bytes, cross_thread, cross_node, reallocs;
@@ -56,6 +57,18 @@ static bool add_events(na_reader_t *reader, const sums_t *sums) {
     return good;
 }
 
+/* Cells belong to places, which threads have one after the other; what its entry says is a thread's
+ * own. */
+static void take_own_figures(const na_nprof_header_t *h, const na_nprof_thread_t *t, sum_t *s) {
+    s->frees = t->free_count;
+    s->freed_bytes = t->free_bytes;
+    s->net = (int64_t)(t->alloc_bytes - t->free_bytes);
+    if ((h->checks & NA_NPROF_CHECK_FREES) == 0) return; /* an older file */
+    s->cross_thread = t->cross_thread_free_count;
+    s->cross_node = t->cross_node_free_count;
+    s->reallocs = t->realloc_count;
+}
+
 enum { CALL_COLUMNS = 4 };
 
 /* Of each entry point; in JSON and CSV only. */
@@ -67,6 +80,7 @@ enum { CALL_COLUMNS = 4 };
 static const na_column_t threads_columns[] = {
     {"thread", "thread", NA_KIND_NUMBER, NULL},
     {"tid", "tid", NA_KIND_NUMBER, NULL},
+    {"threads", NULL, NA_KIND_COUNT, NULL}, /* one after the other, of which this is the last */
     {"name", "name", NA_KIND_TEXT, NULL},
     {"start_ms", "start", NA_KIND_MS, NULL},
     {"end_ms", "end", NA_KIND_MS, NULL},
@@ -95,12 +109,13 @@ static const na_columns_t threads_table = NA_COLUMNS(threads_columns);
 
 /* Text: the same as rows of its own. */
 static na_status_t put_calls(const na_view_input_t *in) {
-    enum { THREAD, NAME, CALL, CALLS, TIMED, TIME, ERROR, EACH };
+    enum { THREAD, NAME, CALL, CALLS, TIMED, TIME, ERROR, EACH, ORDER };
     static const na_column_t columns[] = {
         {NULL, "thread", NA_KIND_NUMBER, NULL}, {NULL, "name", NA_KIND_TEXT, NULL},
         {NULL, "call", NA_KIND_TEXT, NULL},     {NULL, "calls", NA_KIND_COUNT, NULL},
         {NULL, "timed", NA_KIND_COUNT, NULL},   {"time", "time", NA_KIND_MS, NULL},
         {NULL, "", NA_KIND_ERROR, NULL},        {NULL, "each, ns", NA_KIND_NUMBER, NULL},
+        {"order", NULL, NA_KIND_NUMBER, NULL},
     };
     const na_nprof_header_t *header = na_reader_header(in->reader);
     na_thread_table_t threads = na_reader_threads(in->reader);
@@ -114,22 +129,25 @@ static na_status_t put_calls(const na_view_input_t *in) {
             if (call.calls == 0) continue;
             na_table_row(table, i);
             na_table_number(table, THREAD, i);
-            na_table_text(table, NAME, t->name);
+            char name[32];
+            na_table_text(table, NAME, na_view_thread_name(t, name));
             na_table_text(table, CALL, na_call_names[e]);
             na_table_number(table, CALLS, call.calls);
             na_table_number(table, TIMED, call.timed);
             na_table_number(table, TIME, call.ms);
             na_table_number(table, ERROR, call.error);
             na_table_number(table, EACH, round(call.ms / call.calls * 1e6));
+            /* What may as well be nothing comes last. */
+            na_table_number(table, ORDER, call.error >= 1 ? call.ms - 1e15 : call.ms);
         }
     }
     na_options_t options = *in->options;
-    options.sort = NULL;
+    options.table.sort = NULL;
     const na_table_print_t print = {
         .view = "threads",
         .title = "Calls by entry point (%s); time is the allocator's without the profiler's, "
-                 "estimated from the calls timed",
-        .sort = "time"};
+                 "estimated from the calls timed; last those that may as well be 0",
+        .sort = "order"};
     na_status_t status = NA_STATUS_WHOLE;
     if (na_table_rows(table) != 0) {
         putchar('\n');
@@ -140,10 +158,11 @@ static na_status_t put_calls(const na_view_input_t *in) {
 }
 
 static na_status_t show_thread_rows(na_view_input_t *in) {
-    if (in->options->access) return na_view_access_threads(in);
+    if (in->options->accesses.shown) return na_view_access_threads(in);
     enum {
         THREAD,
         TID,
+        THREADS,
         NAME,
         START,
         END,
@@ -170,16 +189,22 @@ static na_status_t show_thread_rows(na_view_input_t *in) {
     if (sums.items != NULL && table != NULL && (!trace || add_events(in->reader, &sums))) {
         if (!trace) na_reader_cells(in->reader, add_thread_cell, &sums);
         double all = (double)in->sites.total.alloc_bytes;
+        uint64_t later = 0;
+        char text[NA_TEXT], text2[NA_TEXT];
         for (uint32_t i = 1; i < threads.count; i++) {
             const na_nprof_thread_t *t = &threads.items[i];
-            const sum_t *s = &sums.items[i];
+            sum_t *s = &sums.items[i];
             if (t->tid == 0) continue;
+            if (!trace) take_own_figures(header, t, s);
             na_table_row(table, i);
-            na_table_text(table, NAME, t->name);
+            char name[32];
+            na_table_text(table, NAME, na_view_thread_name(t, name));
+            later += t->more != 0 ? UINT64_C(1) + t->more : 0;
             na_call_time_t time = na_call_time_of_all(header, t);
             const double values[] = {
                 [THREAD] = i,
-                [TID] = t->tid,
+                [TID] = t->more != 0 ? NAN : (double)t->tid,
+                [THREADS] = 1 + (double)t->more,
                 [NAME] = NAN,
                 [START] = (double)t->start_ms,
                 [END] = t->end_ms == UINT64_MAX ? NAN : (double)t->end_ms,
@@ -210,8 +235,14 @@ static na_status_t show_thread_rows(na_view_input_t *in) {
                                                  "blocks that another thread allocated",
                                         .sort = "total_bytes"};
         status = na_table_write(table, in->options, &print);
-        if (status == NA_STATUS_WHOLE && in->options->format == NA_FORMAT_TEXT)
-            status = put_calls(in);
+        if (in->options->table.format == NA_FORMAT_TEXT) {
+            if (later != 0)
+                printf("%s threads that began after the first %s are counted together, in a row "
+                       "for each place that they took one after the other.\n",
+                       na_text_count(text, (double)later),
+                       na_text_count(text2, NA_NPROF_THREADS_OWN));
+            if (status == NA_STATUS_WHOLE) status = put_calls(in);
+        }
     }
     na_table_close(table);
     free(sums.items);
@@ -225,7 +256,7 @@ const na_view_t na_view_row_threads = {
     .more = "--access: what each thread touched, and on which nodes it ran.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_LIGHT,
-    .takes = NA_TAKES_TABLE | NA_TAKES_ACCESS | NA_TAKES_WHERE,
-    .tables = {{&threads_table, 0}, {&na_columns_access_threads, NA_TAKES_ACCESS}},
+    .takes = NA_TAKES_TABLE | NA_TAKES(ACCESS) | NA_TAKES(WHERE),
+    .tables = {{&threads_table, 0}, {&na_columns_access_threads, NA_TAKES(ACCESS)}},
     .show = show_thread_rows,
 };

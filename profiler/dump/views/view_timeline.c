@@ -142,8 +142,8 @@ static na_status_t show_timeline(na_view_input_t *in) {
         return NA_STATUS_WHOLE;
     }
     const na_options_t *o = in->options;
-    na_view_draw_timeline(in, o->width != 0 ? o->width : terminal_width(),
-                          o->height != 0 ? o->height : 16);
+    na_view_draw_timeline(in, o->drawing.width != 0 ? o->drawing.width : terminal_width(),
+                          o->drawing.height != 0 ? o->drawing.height : 16);
     put_jumps(points, count, interval);
     put_timeline_nodes(in);
     char a[NA_TEXT];
@@ -161,7 +161,7 @@ const na_view_t na_view_row_timeline = {
             "a value: nothing happened in the interval.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_LIGHT,
-    .takes = (NA_TAKES_TABLE & ~NA_TAKES_FILTER) | NA_TAKES_SIZE,
+    .takes = (NA_TAKES_TABLE & ~NA_TAKES(FILTER)) | NA_TAKES(SIZE),
     .without = "moments have no names",
     .tables = {{&timeline_table, 0}},
     .show = show_timeline,

@@ -10,8 +10,8 @@
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
 
-#define DEFAULT_DEPTH 16u
-#define MOST_INDENT   60u
+#define MOST_DEPTH  1024u
+#define MOST_INDENT 60u
 
 typedef struct print {
     const na_view_input_t *in;
@@ -39,7 +39,8 @@ static const char *node_label(const print_t *p, uint32_t node, char out[NA_LABEL
 }
 
 static bool is_shown(const print_t *p, uint32_t node, size_t rank) {
-    return rank < p->in->options->top && node_cost(p, node) >= p->least && node_cost(p, node) > 0;
+    return rank < p->in->options->table.top && node_cost(p, node) >= p->least &&
+           node_cost(p, node) > 0;
 }
 
 /* ---- text ---- */
@@ -165,8 +166,8 @@ static na_status_t put_tree_csv(const print_t *p) {
     na_table_t *table = na_table_open(&tree_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     csv_nodes(p, table, 0, 0);
-    na_options_t options = {.format = NA_FORMAT_CSV, .top = SIZE_MAX};
-    const na_table_print_t print = {.view = p->in->options->sort};
+    na_options_t options = {.table.format = NA_FORMAT_CSV, .table.top = SIZE_MAX};
+    const na_table_print_t print = {.view = p->in->options->table.sort};
     na_status_t status = na_table_write(table, &options, &print);
     na_table_close(table);
     return status;
@@ -174,7 +175,7 @@ static na_status_t put_tree_csv(const print_t *p) {
 
 static na_status_t show_tree(na_view_input_t *in, na_tree_kind_t kind) {
     na_tree_t tree;
-    bool grouped = in->options->format == NA_FORMAT_TEXT && !in->options->addresses;
+    bool grouped = in->options->table.format == NA_FORMAT_TEXT && !in->options->frames.addresses;
     if (!na_tree_build(in, kind, grouped, &tree)) {
         na_tree_free(&tree);
         return NA_STATUS_MEMORY;
@@ -182,13 +183,13 @@ static na_status_t show_tree(na_view_input_t *in, na_tree_kind_t kind) {
     na_tree_sort(in, &tree);
     print_t p = {.in = in, .tree = &tree, .all = na_view_metric(in, &in->sites.total)};
     if (p.all <= 0) p.all = 1;
-    p.least = p.all * in->options->min_share;
-    p.depth = in->options->depth != 0 ? in->options->depth : DEFAULT_DEPTH;
+    p.least = p.all * in->options->drawing.min_share;
+    p.depth = in->options->drawing.depth != 0 ? in->options->drawing.depth : MOST_DEPTH;
     p.own = kind == NA_TREE_CALLEES;
     const char *name = kind == NA_TREE_CALLERS ? "callers" : "callees";
     na_status_t status = NA_STATUS_WHOLE;
     na_json_t json = na_json_open(stdout);
-    switch (in->options->format) {
+    switch (in->options->table.format) {
     case NA_FORMAT_TEXT:
         printf("%s, by %s\n%10s %7s  %10s  function\n",
                kind == NA_TREE_CALLERS ? "Functions that allocate, and below each its callers"
@@ -226,7 +227,7 @@ const na_view_t na_view_row_callers = {
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ORDERS,
     .takes =
-        NA_TAKES_TABLE | NA_TAKES_DEPTH | NA_TAKES_MIN | NA_TAKES_WRAPPERS | NA_TAKES_ADDRESSES,
+        NA_TAKES_TABLE | NA_TAKES(DEPTH) | NA_TAKES(MIN) | NA_TAKES(WRAPPERS) | NA_TAKES(ADDRESSES),
     .show = show_callers,
 };
 
@@ -238,6 +239,6 @@ const na_view_t na_view_row_callees = {
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ORDERS,
     .takes =
-        NA_TAKES_TABLE | NA_TAKES_DEPTH | NA_TAKES_MIN | NA_TAKES_WRAPPERS | NA_TAKES_ADDRESSES,
+        NA_TAKES_TABLE | NA_TAKES(DEPTH) | NA_TAKES(MIN) | NA_TAKES(WRAPPERS) | NA_TAKES(ADDRESSES),
     .show = show_callees,
 };

@@ -9,6 +9,7 @@
 #ifndef NUMALLOC_PROFILER_FORMAT_READER_AHEAD_H
 #define NUMALLOC_PROFILER_FORMAT_READER_AHEAD_H
 
+#include "profiler/format/nprof_trace.h"
 #include "profiler/format/reader/reader_priv.h"
 
 typedef struct na_unpacked {

@@ -7,6 +7,7 @@
 #ifndef NUMALLOC_PROFILER_FORMAT_READER_EVENTS_H
 #define NUMALLOC_PROFILER_FORMAT_READER_EVENTS_H
 
+#include "profiler/format/nprof_trace.h"
 #include "profiler/format/reader/reader.h"
 
 typedef struct na_event {

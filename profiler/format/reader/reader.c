@@ -11,6 +11,7 @@
 #include "profiler/containers/array.h"
 #include "profiler/format/nprof_access.h"
 #include "profiler/format/nprof_python.h"
+#include "profiler/format/nprof_trace.h"
 #include "profiler/format/reader/reader_priv.h"
 
 #define MAX_ENTRY_SIZE (1u << 20)
@@ -80,6 +81,8 @@ uint32_t na_reader_known_size(uint16_t type) {
         return sizeof(na_nprof_leaks_t);
     case NA_NPROF_LEAK_SITES:
         return sizeof(na_nprof_leak_site_t);
+    case NA_NPROF_LEAK_HELD:
+        return sizeof(na_nprof_leak_held_t);
     case NA_NPROF_SHARES:
         return sizeof(na_nprof_share_t);
     case NA_NPROF_SERIES:
@@ -102,7 +105,7 @@ uint32_t na_reader_known_size(uint16_t type) {
     case NA_NPROF_SESSION:
         return sizeof(na_nprof_session_t);
     case NA_NPROF_MARKERS:
-        return sizeof(na_nprof_marker_t);
+        return NA_NPROF_MARKER_LEAST;
     case NA_NPROF_POOLS:
         return sizeof(na_nprof_pool_t);
     case NA_NPROF_POOL_CELLS:
@@ -323,7 +326,7 @@ na_reader_t *na_reader_open_fd(int fd, const char *name, char *error, size_t err
     if (got < sizeof h->magic || h->magic != NA_NPROF_MAGIC)
         return refuse(reader, name, error, error_size,
                       "is not a numalloc profile; make one with NUMALLOC_PROFILE=sites and "
-                      "LD_PRELOAD=libnumalloc.so");
+                      "LD_PRELOAD=libnumalloc.so.0");
     if (got < sizeof *h)
         return refuse(reader, name, error, error_size,
                       "cut off inside its header (%zu of %u bytes); copy it again", got,
@@ -520,6 +523,12 @@ void na_reader_issue_text(const na_reader_t *reader, uint32_t index, char *text,
     case NA_ISSUE_BAD_ACCESS:
         snprintf(text, size, "%llu access sample(s) or entries name what is missing or impossible",
                  n);
+        break;
+    case NA_ISSUE_PYTHON:
+        snprintf(text, size,
+                 "%llu stacks are shown without their Python frames: all would take more memory "
+                 "than a file of this size may",
+                 detail);
         break;
     case NA_ISSUE_LOST_SITES:
         snprintf(text, size, "%llu counter(s) belong to stacks that are missing", n);

@@ -73,6 +73,8 @@ typedef struct na_module_table {
 
 na_stack_table_t na_reader_stacks(na_reader_t *reader);
 na_thread_table_t na_reader_threads(na_reader_t *reader);
+/* Threads that were seen: some entries stand for several, and some threads have none. */
+uint64_t na_reader_threads_seen(na_reader_t *reader);
 na_module_table_t na_reader_modules(na_reader_t *reader);
 
 /* Every cell that exists, one after the other; `thread` is the index of the thread that wrote it.
@@ -114,6 +116,18 @@ const na_nprof_point_t *na_reader_timeline(na_reader_t *reader, uint32_t *count,
  * INHERITED; 0 of a SESSION. */
 typedef void (*na_control_fn_t)(void *arg, uint32_t id, const void *entry);
 void na_reader_control(na_reader_t *reader, uint16_t type, na_control_fn_t visit, void *arg);
+
+/* What moment the figures of what lives are of. */
+typedef enum na_moment {
+    NA_MOMENT_END,     /* the process ended in order: after its destructors */
+    NA_MOMENT_STOPPED, /* the profile ended, the process ran on */
+    NA_MOMENT_DUMP,    /* the profile went on: a copy that was made meanwhile */
+    NA_MOMENT_LAST,    /* the last update of a process that runs still, or did not end in order */
+    NA_MOMENT_MANY,    /* a moment of each of many processes */
+} na_moment_t;
+na_moment_t na_reader_moment(na_reader_t *reader);
+/* Number of the dump that this is; 0: none, but the profile itself. */
+uint32_t na_reader_dump(na_reader_t *reader);
 
 /* The policy that the process ran under; as it was where there is none. */
 void na_reader_policy(na_reader_t *reader, na_nprof_policy_t *policy);

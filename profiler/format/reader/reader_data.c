@@ -15,7 +15,7 @@
 /* No writer makes more call stacks than this; a file that does is cut here. 4 GiB of table. */
 #define MAX_STACKS (UINT32_C(1) << 28)
 /* Thread and module ids are small: 16 and 24 bits. */
-#define MAX_THREADS (UINT32_C(1) << 16)
+#define MAX_THREADS (UINT32_C(1) << 20)
 #define MAX_MODULES (UINT32_C(1) << 24)
 
 /* Entries lie in the file as in memory; a hole is zeros, that is, entries that do not exist. */
@@ -226,6 +226,14 @@ na_thread_table_t na_reader_threads(na_reader_t *reader) {
             na_reader_each_entry(reader, NA_NPROF_THREADS, visit_thread, NULL);
     }
     return (na_thread_table_t){reader->threads, reader->thread_count};
+}
+
+uint64_t na_reader_threads_seen(na_reader_t *reader) {
+    na_thread_table_t threads = na_reader_threads(reader);
+    uint64_t seen = na_reader_header(reader)->lost_threads;
+    for (uint32_t i = 1; i < threads.count; i++)
+        if (threads.items[i].tid != 0) seen += UINT64_C(1) + threads.items[i].more;
+    return seen;
 }
 
 static void visit_module(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "profiler/format/nprof_access.h"
+#include "profiler/format/nprof_trace.h"
 #include "profiler/format/reader/reader_priv.h"
 
 static const struct {
@@ -31,6 +32,7 @@ static const struct {
     {NA_NPROF_POLICY_RULES, "policy rules"},
     {NA_NPROF_LEAKS, "leaks"},
     {NA_NPROF_LEAK_SITES, "leak sites"},
+    {NA_NPROF_LEAK_HELD, "leaks held"},
     {NA_NPROF_TRACE_BUFFER, "trace buffers"},
     {NA_NPROF_TRACE, "trace"},
     {NA_NPROF_TRACE_DROPPED, "trace dropped"},

@@ -34,6 +34,7 @@ typedef enum na_issue_kind {
     NA_ISSUE_BAD_EVENTS, /* a chunk or buffer of events that makes no sense */
     NA_ISSUE_BAD_ACCESS, /* entries or samples of accesses that name what is not there */
     NA_ISSUE_LOST_SITES, /* cells whose stack is missing */
+    NA_ISSUE_PYTHON,     /* stacks whose Python frames do not fit */
     NA_ISSUE_IO,
     NA_ISSUE_MEMORY,
     NA_ISSUE_BUDGET, /* left out: it would take more than the file's size explains */

@@ -1,9 +1,11 @@
 /* reader_python.c - see reader_python.h.
  *
  * The new tree is made in order of the old one's ids, so that parents come before their children.
- * Native entries are copied. A pair becomes the frames of its stack, those that are new; the last
- * of them is its own, so that no two sites become one. What that may cost is bounded by the number
- * of entries (WORK_A_NODE), beyond which pairs are shown as their native part. */
+ * Native and Python entries are copied. A pair becomes the frames of its stack, those that are new:
+ * its way outwards ends at the first stack that an earlier pair led to (known_node), so that all
+ * pairs together take as many steps as the new tree has frames, times KNOWN_EVERY at most. The last
+ * frame of a pair is its own, so that no two sites become one. Pairs that the budget has no room
+ * for are shown as their native part, which is an issue. */
 #include "profiler/format/reader/reader_python.h"
 
 #include <stdlib.h>
@@ -14,9 +16,8 @@
 #include "profiler/format/python_lines.h"
 #include "profiler/format/reader/reader_priv.h"
 
-#define CODES_MOST  NA_NPROF_PY_CODES_MOST
-#define WORDS_MOST  (1u << 28)
-#define WORK_A_NODE 2000u
+#define CODES_MOST NA_NPROF_PY_CODES_MOST
+#define WORDS_MOST (1u << 28)
 
 struct na_reader_python {
     na_python_frames_t which;
@@ -169,19 +170,50 @@ typedef struct frame {
     uint32_t flags;
 } frame_t;
 
+/* Of an entry of the file. */
+typedef struct whole {
+    uint32_t count; /* calls of the evaluation function, of a native one, or groups, from the
+                       outermost to it */
+    uint32_t ended; /* so many of the innermost calls run no frame, */
+    uint32_t last;  /* and this is the one outside of them */
+    uint8_t depth;  /* the lowest bits */
+    bool innermost; /* the groups are those of the innermost calls */
+} whole_t;
+
+/* A stack with all frames outside of a native one and a Python one, and these; the nth group is
+ * that of call n + shift. A result depends on nothing else. */
+typedef struct state {
+    uint32_t native, python;
+    int32_t shift;
+} state_t;
+
+typedef struct known {
+    state_t of;
+    uint32_t node;
+} known_t;
+
+typedef struct step {
+    state_t to; /* what the frame is innermost of */
+    frame_t frame;
+    bool shown;
+} step_t;
+
 typedef struct tree {
     const na_nprof_stack_t *old;
     uint32_t old_count;
     const struct na_reader_python *p;
     na_budget_t *budget;
+    uint32_t *to;
+    whole_t *wholes;
     na_nprof_stack_t *items;
-    uint32_t count, room;
+    uint32_t count, room, most;
     na_index_t index; /* of children by (parent, pc, flags); its slots are the budget's */
-    frame_t *native, *python, *merged; /* innermost first; merged: outermost first */
-    size_t native_count, native_room, python_count, python_room, merged_count, merged_room;
-    size_t ended;   /* so many of the innermost calls run no frame */
-    bool innermost; /* the groups are those of the innermost calls */
-    uint64_t work;
+    known_t *known;   /* every KNOWN_EVERYth of those on the way to any pair */
+    uint32_t known_count, known_room;
+    na_index_t known_index;
+    step_t *path; /* innermost first */
+    uint32_t path_room;
+    uint64_t left_out;
 } tree_t;
 
 static uint64_t hash_of_child(uint32_t parent, frame_t f) {
@@ -207,127 +239,256 @@ static uint32_t child(tree_t *t, uint32_t parent, frame_t f) {
     return made != 0 && na_budget_index_add(t->budget, &t->index, hash, made) ? made : 0;
 }
 
-static bool push(frame_t **items, size_t *count, size_t *room, uint64_t pc, uint32_t flags) {
-    if (!NA_ARRAY_RESERVE(*items, *room, *count + 1)) return false;
-    (*items)[(*count)++] = (frame_t){pc, flags};
-    return true;
+static bool is_python(const tree_t *t, uint32_t id) {
+    return na_nprof_is_py(t->old[id].pc) && !na_nprof_is_py_pair(t->old[id].pc);
 }
 
-/* Both parts of a pair, innermost first. */
-static bool gather_pair(tree_t *t, const na_nprof_stack_t *pair) {
-    t->native_count = t->python_count = 0;
-    for (uint32_t node = pair->parent; node > NA_NPROF_ROOT; node = t->old[node].parent, t->work++)
-        if (!na_nprof_is_py(t->old[node].pc) && !push(&t->native, &t->native_count, &t->native_room,
-                                                      t->old[node].pc, t->old[node].flags))
-            return false;
-    uint32_t node = (uint32_t)(pair->pc & NA_NPROF_PY_NODE_MASK);
-    t->ended = 0;
-    t->innermost = false;
-    if (node >= t->old_count) return true;
-    for (; node > NA_NPROF_ROOT && t->old[node].pc == NA_NPROF_PY_NO_FRAME;
-         node = t->old[node].parent, t->work++)
-        t->ended++;
-    for (; node > NA_NPROF_ROOT; node = t->old[node].parent, t->work++)
-        if (na_nprof_is_py(t->old[node].pc) && !na_nprof_is_py_pair(t->old[node].pc) &&
-            !push(&t->python, &t->python_count, &t->python_room, t->old[node].pc,
-                  t->old[node].flags | NA_NPROF_STACK_EXACT))
-            return false;
-    if (t->python_count == 0) return true;
-    const frame_t *outermost = &t->python[t->python_count - 1];
-    t->innermost = (outermost->flags & NA_NPROF_STACK_TRUNCATED) != 0 ||
-                   t->p->info.version == NA_NPROF_PY_ALL_RUN;
-    if (outermost->pc != NA_NPROF_PY_OTHER) return true;
-    t->innermost = true;
-    t->python_count--;
-    return true;
+/* The frame outside of it. One of the other kind, as no recorder writes it, is none. */
+static uint32_t outer_of(const tree_t *t, uint32_t id) {
+    uint32_t outer = t->old[id].parent;
+    return outer > NA_NPROF_ROOT && na_nprof_is_py(t->old[outer].pc) == is_python(t, id) &&
+                   !na_nprof_is_py_pair(t->old[outer].pc)
+               ? outer
+               : NA_NPROF_ROOT;
 }
 
-static bool is_eval(const na_nprof_python_t *info, const frame_t *f) {
-    uint64_t at = f->pc - ((f->flags & NA_NPROF_STACK_EXACT) == 0);
+static bool is_eval(const na_nprof_python_t *info, const na_nprof_stack_t *s) {
+    uint64_t at = s->pc - ((s->flags & NA_NPROF_STACK_EXACT) == 0);
     for (uint32_t i = 0; i < info->range_count; i++)
         if (at >= info->ranges[i][0] && at < info->ranges[i][1]) return true;
     return false;
 }
 
-static bool put(tree_t *t, const frame_t *f, uint32_t flags) {
-    return push(&t->merged, &t->merged_count, &t->merged_room, f->pc, f->flags | flags);
+static void note_native(tree_t *t, uint32_t id) {
+    const whole_t *outer = &t->wholes[outer_of(t, id)];
+    t->wholes[id] = (whole_t){.count = outer->count + is_eval(&t->p->info, &t->old[id]),
+                              .depth = (uint8_t)(outer->depth + 1)};
 }
 
-/* Of t->python, of which `left` are not yet put, the next group, which begins with the outermost of
- * these. Of a call that runs no frame `native` is put; NULL: nothing. */
-static bool put_python_group(tree_t *t, size_t *left, const frame_t *native) {
-    bool first = true;
-    if (t->python[*left - 1].pc == NA_NPROF_PY_NO_FRAME) {
-        --*left;
-        return native == NULL || put(t, native, 0);
-    }
-    while (*left != 0 && (first || (t->python[*left - 1].pc & NA_NPROF_PY_ENTRY) == 0)) {
-        frame_t f = t->python[--*left];
-        f.pc &= ~NA_NPROF_PY_ENTRY; /* it has told what it had to */
-        if (!put(t, &f, 0)) return false;
-        first = false;
-    }
-    return true;
+static void note_python(tree_t *t, uint32_t id) {
+    const na_nprof_stack_t *s = &t->old[id];
+    const whole_t *outer = &t->wholes[outer_of(t, id)];
+    bool outermost = outer->count == 0, other = outermost && s->pc == NA_NPROF_PY_OTHER;
+    whole_t *w = &t->wholes[id];
+    *w = (whole_t){.last = id, .depth = (uint8_t)(outer->depth + 1)};
+    w->innermost =
+        outer->innermost || other ||
+        (outermost && ((s->flags & NA_NPROF_STACK_TRUNCATED) != 0 ||
+                       t->p->info.version == NA_NPROF_PY_ALL_RUN || t->p->info.counted != 0));
+    w->count = outer->count + (!other && (outermost || (s->pc & NA_NPROF_PY_ENTRY) != 0));
+    if (s->pc != NA_NPROF_PY_NO_FRAME) return;
+    w->ended = outer->ended + 1;
+    w->last = outer->ended != 0 ? outer->last : outer_of(t, id);
 }
 
-/* Fills t->merged. */
-static bool merge_pair(tree_t *t) {
-    na_python_frames_t which = t->p->which;
-    size_t calls = 0, groups = 0, left = t->python_count, others = 0;
-    t->merged_count = 0;
-    if (which != NA_PYTHON_NATIVE) {
-        for (size_t i = 0; i < t->native_count; i++)
-            calls += is_eval(&t->p->info, &t->native[i]);
-        for (size_t i = 0; i < t->python_count; i++)
-            groups += i == t->python_count - 1 || (t->python[i].pc & NA_NPROF_PY_ENTRY) != 0;
-        for (; groups > calls; groups--)
-            if (!put_python_group(t, &left, NULL)) return false;
-        if (t->innermost && calls - groups > t->ended) others = calls - groups - t->ended;
+/* A Python frame as it is shown: ENTRY has told what it had to. */
+static frame_t python_frame(const tree_t *t, uint32_t id) {
+    return (frame_t){t->old[id].pc & ~NA_NPROF_PY_ENTRY, t->old[id].flags | NA_NPROF_STACK_EXACT};
+}
+
+/* A frame of the import system, as a traceback leaves it out, inside of other Python code: the line
+ * that imports stands for it. */
+static bool is_folded(const tree_t *t, uint32_t python) {
+    static const char importlib[] = "<frozen importlib._bootstrap";
+    const struct na_reader_python *p = t->p;
+    uint32_t id = na_nprof_py_code(t->old[python].pc);
+    if (p->which == NA_PYTHON_BOTH || id >= p->code_count || p->codes[id].kind == 0) return false;
+    na_nprof_python_text_ref_t file = p->codes[id].file;
+    return file.bytes >= sizeof importlib - 1 &&
+           memcmp(p->text + (uint64_t)file.word * 8, importlib, sizeof importlib - 1) == 0 &&
+           t->to[outer_of(t, python)] != NA_NPROF_ROOT;
+}
+
+/* It stands for a frame. */
+static bool is_shown(const tree_t *t, uint32_t python) {
+    return t->old[python].pc != NA_NPROF_PY_NO_FRAME &&
+           (t->old[python].pc != NA_NPROF_PY_OTHER || t->wholes[python].count != 0) &&
+           !is_folded(t, python);
+}
+
+/* The node of what has native or Python frames alone; 0: it has both. */
+static uint32_t plain_node(const tree_t *t, state_t s) {
+    if (t->wholes[s.python].count == 0) return t->to[s.native];
+    if (s.native == NA_NPROF_ROOT) return t->to[s.python];
+    if (t->p->which != NA_PYTHON_LEAVES) return 0;
+    /* Native frames end at the call that runs the last group. */
+    bool here = (int64_t)t->wholes[s.native].count - s.shift == t->wholes[s.python].count;
+    return here && is_eval(&t->p->info, &t->old[s.native]) ? t->to[s.python] : 0;
+}
+
+static void take_native(const tree_t *t, step_t *step) {
+    const na_nprof_stack_t *s = &t->old[step->to.native];
+    uint32_t flag = t->p->which == NA_PYTHON_LEAVES ? NA_READER_BELOW_PYTHON : 0;
+    step->frame = (frame_t){s->pc, s->flags | flag};
+    step->shown = true;
+    step->to.native = outer_of(t, step->to.native);
+}
+
+/* Takes the innermost frame from step->to, which is not plain. */
+static void take_innermost(const tree_t *t, step_t *step) {
+    state_t *s = &step->to;
+    const whole_t *native = &t->wholes[s->native], *python = &t->wholes[s->python];
+    if (!is_eval(&t->p->info, &t->old[s->native]) ||
+        (int64_t)native->count - s->shift != python->count) {
+        take_native(t, step);
+        return;
     }
-    bool leaves_only = which == NA_PYTHON_LEAVES && t->python_count != 0;
-    for (size_t i = t->native_count; i-- > 0;) {
-        const frame_t *f = &t->native[i];
-        if (left != 0 && which != NA_PYTHON_NATIVE && is_eval(&t->p->info, f)) {
-            if (others == 0) {
-                if (!put_python_group(t, &left, which == NA_PYTHON_BOTH ? f : NULL)) return false;
-                continue;
-            }
-            others--;
+    /* The call runs this group. */
+    uint32_t frame = s->python, outer = outer_of(t, frame);
+    if (t->old[frame].pc == NA_NPROF_PY_NO_FRAME) {
+        take_native(t, step);
+    } else {
+        step->frame = python_frame(t, frame);
+        step->shown = is_shown(t, frame);
+        if (t->wholes[outer].count != python->count) s->native = outer_of(t, s->native);
+    }
+    s->python = outer;
+}
+
+static uint64_t hash_of_state(state_t s) {
+    return na_hash_number(
+        na_hash_number(NA_HASH_BEGIN, (uint64_t)s.native << 32 | (uint32_t)s.python),
+        (uint32_t)s.shift);
+}
+
+/* A step takes one frame or two. */
+#define KNOWN_EVERY 16u
+static bool is_kept(const tree_t *t, state_t s) {
+    return (t->wholes[s.native].depth + t->wholes[s.python].depth) % KNOWN_EVERY < 2;
+}
+
+/* 0: it is not known. */
+static uint32_t known_node(const tree_t *t, state_t s) {
+    uint32_t plain = plain_node(t, s);
+    if (plain != 0 || !is_kept(t, s)) return plain;
+    na_probe_t probe = na_index_probe(&t->known_index, hash_of_state(s));
+    while (na_index_next(&t->known_index, &probe)) {
+        const known_t *k = &t->known[probe.number];
+        if (k->of.native == s.native && k->of.python == s.python && k->of.shift == s.shift)
+            return k->node;
+    }
+    return 0;
+}
+
+static bool keep_node(tree_t *t, state_t s, uint32_t node) {
+    if (!is_kept(t, s)) return true;
+    if (!NA_BUDGET_RESERVE(t->budget, t->known, t->known_room, t->known_count + 1u)) return false;
+    t->known[t->known_count] = (known_t){s, node};
+    return na_budget_index_add(t->budget, &t->known_index, hash_of_state(s), t->known_count++);
+}
+
+/* The node of this stack; 0: no memory. */
+static uint32_t merged_node(tree_t *t, state_t s) {
+    uint32_t n = 0, node;
+    for (; (node = known_node(t, s)) == 0; n++) {
+        if (!NA_BUDGET_RESERVE(t->budget, t->path, t->path_room, n + 1u)) return 0;
+        t->path[n] = (step_t){.to = s};
+        take_innermost(t, &t->path[n]);
+        state_t outer = t->path[n].to;
+        t->path[n].to = s;
+        s = outer;
+    }
+    while (n-- > 0) {
+        const step_t *step = &t->path[n];
+        if (t->count >= t->most) return 0;
+        if (step->shown && (node = child(t, node, step->frame)) == 0) return 0;
+        if (!keep_node(t, step->to, node)) return 0;
+    }
+    return node;
+}
+
+/* The innermost frame that shows of a stack that may be plain; step->to: what is outside. False: no
+ * frame does. */
+static bool take_shown(const tree_t *t, step_t *step) {
+    state_t *s = &step->to;
+    for (step->shown = false; !step->shown;) {
+        if (plain_node(t, *s) == 0) {
+            take_innermost(t, step);
+        } else if (t->wholes[s->python].count != 0) {
+            step->frame = python_frame(t, s->python);
+            step->shown = is_shown(t, s->python);
+            s->python = outer_of(t, s->python);
+            s->native = NA_NPROF_ROOT;
+        } else if (s->native != NA_NPROF_ROOT) {
+            step->frame = (frame_t){t->old[s->native].pc, t->old[s->native].flags};
+            step->shown = true;
+            s->native = outer_of(t, s->native);
+        } else {
+            return false;
         }
-        bool shown = which == NA_PYTHON_NATIVE || which == NA_PYTHON_BOTH ||
-                     (which == NA_PYTHON_LEAVES && left == 0) || t->python_count == 0;
-        if (shown && !put(t, f, leaves_only ? NA_READER_BELOW_PYTHON : 0)) return false;
     }
     return true;
 }
 
-/* The new id of a pair; 0: no memory. */
-static uint32_t add_pair(tree_t *t, const uint32_t *to, const na_nprof_stack_t *pair) {
-    if (t->work > (uint64_t)WORK_A_NODE * t->old_count) return to[pair->parent];
-    if (!gather_pair(t, pair) || !merge_pair(t)) return 0;
-    uint32_t node = NA_NPROF_ROOT;
-    for (size_t i = 0; i + 1 < t->merged_count; i++)
-        if ((node = child(t, node, t->merged[i])) == 0) return 0;
-    return t->merged_count == 0 ? node : add_stack(t, node, t->merged[t->merged_count - 1]);
+/* The stack of a pair. */
+static state_t state_of_pair(const tree_t *t, uint32_t id) {
+    const na_nprof_stack_t *pair = &t->old[id];
+    uint32_t python = (uint32_t)(pair->pc & NA_NPROF_PY_NODE_MASK), native = pair->parent;
+    if (na_nprof_is_py(t->old[native].pc)) native = NA_NPROF_ROOT;
+    state_t s = {.native = native, .python = NA_NPROF_ROOT};
+    if (t->p->which == NA_PYTHON_NATIVE || python >= id || !is_python(t, python)) return s;
+    uint32_t ended = t->wholes[python].ended;
+    if (ended != 0) python = t->wholes[python].last;
+    const whole_t *w = &t->wholes[python];
+    if (w->count == 0) return s;
+    s.python = python;
+    if (t->p->which == NA_PYTHON_ONLY) s.native = NA_NPROF_ROOT;
+    int64_t over = (int64_t)t->wholes[s.native].count - w->count;
+    if (over < 0)
+        s.shift = (int32_t)over;
+    else if (w->innermost && over > ended)
+        s.shift = (int32_t)(over - ended);
+    return s;
 }
 
-static bool make_stacks(tree_t *t, uint32_t *to) {
+/* The new id of a pair; its last frame is its own, so that no two sites become one. Where there is
+ * no memory for it, its native part stands for it. */
+static uint32_t add_pair(tree_t *t, uint32_t id) {
+    step_t last = {.to = state_of_pair(t, id)};
+    if (!take_shown(t, &last)) return NA_NPROF_ROOT;
+    uint32_t node = merged_node(t, last.to);
+    if (node != 0 && t->count < t->most)
+        node = add_stack(t, node, last.frame);
+    else
+        node = 0;
+    if (node != 0) return node;
+    t->left_out++;
+    return t->to[t->old[id].parent];
+}
+
+static uint32_t add_python(tree_t *t, uint32_t id) {
+    note_python(t, id);
+    if (t->p->which == NA_PYTHON_NATIVE) return NA_NPROF_ROOT;
+    uint32_t outer = t->to[outer_of(t, id)];
+    return is_shown(t, id) ? child(t, outer, python_frame(t, id)) : outer;
+}
+
+static uint32_t add_native(tree_t *t, uint32_t id) {
+    note_native(t, id);
+    return child(t, t->to[outer_of(t, id)], (frame_t){t->old[id].pc, t->old[id].flags});
+}
+
+/* What an entry takes, with its places in tables that grow. */
+#define BYTES_A_NODE 64u
+
+static bool make_stacks(tree_t *t) {
     t->room = t->old_count + 1024;
     t->items = na_budget_calloc(t->budget, t->room, sizeof *t->items);
-    if (t->items == NULL) return false;
+    t->wholes = na_budget_calloc(t->budget, t->old_count, sizeof *t->wholes);
+    if (t->items == NULL || t->wholes == NULL) return false;
     t->items[NA_NPROF_ROOT] = t->old[NA_NPROF_ROOT];
     t->count = NA_NPROF_ROOT + 1;
-    to[NA_NPROF_ROOT] = NA_NPROF_ROOT;
+    t->to[NA_NPROF_ROOT] = NA_NPROF_ROOT;
+    /* Half of what is left is for all other tables. */
+    uint64_t most = t->old_count + na_budget_left(t->budget) / 2 / BYTES_A_NODE;
+    t->most = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
     for (uint32_t id = NA_NPROF_ROOT + 1; id < t->old_count; id++) {
-        const na_nprof_stack_t *s = &t->old[id];
-        if (s->flags == 0) continue;
-        if (na_nprof_is_py_pair(s->pc))
-            to[id] = add_pair(t, to, s);
-        else if (na_nprof_is_py(s->pc))
-            to[id] = NA_NPROF_ROOT; /* of no event */
-        else
-            to[id] = child(t, to[s->parent], (frame_t){s->pc, s->flags});
-        if (to[id] == 0) return false;
+        uint64_t pc = t->old[id].pc;
+        if (t->old[id].flags == 0) continue;
+        t->to[id] = na_nprof_is_py_pair(pc) ? add_pair(t, id)
+                    : na_nprof_is_py(pc)    ? add_python(t, id)
+                                            : add_native(t, id);
+        if (t->to[id] == 0) return false;
     }
     return true;
 }
@@ -338,22 +499,24 @@ void na_reader_python_stacks(na_reader_t *reader) {
     if (p == NULL || !p->has_info) return;
     tree_t t = {
         .old = reader->stacks, .old_count = reader->stack_count, .p = p, .budget = reader->budget};
-    uint32_t *to = na_budget_calloc(reader->budget, (size_t)t.old_count + 1, sizeof *to);
-    if (to != NULL && make_stacks(&t, to)) {
+    t.to = na_budget_calloc(reader->budget, (size_t)t.old_count + 1, sizeof *t.to);
+    if (t.to != NULL && make_stacks(&t)) {
         na_budget_free(reader->stacks);
         reader->stacks = t.items;
         reader->stack_count = t.count;
-        p->to = to;
+        p->to = t.to;
         p->to_count = t.old_count;
+        if (t.left_out != 0) na_reader_issue(reader, NA_ISSUE_PYTHON, 0, t.left_out);
     } else {
         na_reader_no_memory(reader, 0);
         na_budget_free(t.items);
-        na_budget_free(to);
+        na_budget_free(t.to);
     }
     na_budget_free(t.index.slots);
-    free(t.native);
-    free(t.python);
-    free(t.merged);
+    na_budget_free(t.wholes);
+    na_budget_free(t.known);
+    na_budget_free(t.known_index.slots);
+    na_budget_free(t.path);
 }
 
 uint32_t na_reader_stack_id(na_reader_t *reader, uint32_t id) {

@@ -14,7 +14,8 @@ typedef enum na_python_frames {
     NA_PYTHON_ONLY,   /* Python frames; stacks without are as they are */
     NA_PYTHON_NATIVE, /* none: as if there were no interpreter */
     NA_PYTHON_BOTH,   /* all, but for the interpreter's evaluation function, which Python frames
-                         stand for */
+                         stand for; else frames of the import system inside of other code are left
+                         out */
 } na_python_frames_t;
 
 /* Before a table is read. */

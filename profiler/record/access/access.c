@@ -9,7 +9,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "alloc/sys/thread.h"
+#include "alloc/core/sys/thread.h"
 #include "profiler/record/access/access_pools.h"
 #include "profiler/record/access/access_priv.h"
 #include "profiler/record/events/rthreads.h"
@@ -28,7 +28,14 @@ static const na_access_source_t *in_use;
 static bool with_accesses;              /* this profile is to have accesses */
 static bool thread_wanted;              /* and its thread is still to be made */
 static bool said;                       /* that there is none, once a process */
-static _Atomic uint32_t recording_ends; /* futex word */
+static _Atomic uint32_t recording_ends; /* futex word: GOES_ON, HURRIES, ENDS */
+
+/* GOES_ON becomes HURRIES, by a thread that frees, where the notes of lives will soon be
+ * overwritten; and that GOES_ON when the access thread comes. */
+enum { GOES_ON, HURRIES, ENDS };
+static _Atomic bool may_hurry; /* the source has samples that wait, and was at work a while ago */
+#define HURRY_EVERY                                                                                \
+    UINT64_C(1000000) /* ns; the thread is to need a few per cent of a CPU at most */
 
 /* The thread touches nothing of the profile until it has taken WAITS to WORKS. Who ends a profile
  * that is as young as that takes it to NONE, and does not wait for it: it may outlive the profile,
@@ -73,15 +80,40 @@ unsigned na_access_kernel(void) {
     return part[0] * 1000 + part[1];
 }
 
-bool na_access_sleep(uint64_t until) {
-    while (atomic_load_explicit(&recording_ends, memory_order_acquire) == 0) {
+static bool sleep_until(uint64_t until, uint32_t word) {
+    for (;;) {
+        uint32_t state = atomic_load_explicit(&recording_ends, memory_order_acquire);
+        if (state == ENDS) return false;
         uint64_t now = na_access_mono();
-        if (now >= until) return true;
+        if (state != word || now >= until) return true;
         struct timespec limit = {.tv_sec = (time_t)((until - now) / 1000000000U),
                                  .tv_nsec = (long)((until - now) % 1000000000U)};
-        na_sys6(SYS_futex, (long)&recording_ends, FUTEX_WAIT_PRIVATE, 0, (long)&limit, 0, 0);
+        na_sys6(SYS_futex, (long)&recording_ends, FUTEX_WAIT_PRIVATE, word, (long)&limit, 0, 0);
     }
-    return false;
+}
+
+bool na_access_sleep(uint64_t until) {
+    return sleep_until(until, GOES_ON);
+}
+
+static bool sleep_or_hurry(uint64_t until) {
+    uint64_t earliest = na_access_mono() + HURRY_EVERY;
+    if (!sleep_until(earliest < until ? earliest : until, GOES_ON)) return false;
+    if (until <= earliest) return true;
+    atomic_store(&may_hurry, true);
+    bool goes_on = sleep_until(until, GOES_ON);
+    atomic_store(&may_hurry, false);
+    uint32_t hurries = HURRIES;
+    atomic_compare_exchange_strong(&recording_ends, &hurries, GOES_ON);
+    return goes_on;
+}
+
+void na_access_hurry(void) {
+    uint32_t goes_on = GOES_ON;
+    if (atomic_load_explicit(&may_hurry, memory_order_relaxed) &&
+        atomic_exchange(&may_hurry, false) &&
+        atomic_compare_exchange_strong(&recording_ends, &goes_on, HURRIES))
+        na_os_futex_wake((const uint32_t *)&recording_ends, 1);
 }
 
 /* ---- choosing ---- */
@@ -153,6 +185,8 @@ static void choose_source(void) {
         if (na_access_entry == NULL) return;
         na_access_entry_id = id;
         na_access_entry->start_ns = na_access_since(na_access_mono());
+        if (source->kind == NA_NPROF_SOURCE_WATCH)
+            na_access_entry->cost = access_config.access_cost;
         if (source->start(access_config.access_period, why)) {
             na_rec_copy(na_access_entry->why, sizeof na_access_entry->why, why);
             __atomic_fetch_or(&na_access_entry->flags, NA_NPROF_ACCESS_USED, __ATOMIC_RELEASE);
@@ -217,7 +251,7 @@ static bool change_state(uint32_t from, uint32_t to) {
 static void watch_over(void) {
     uint64_t next = 0, looked = na_access_mono();
     na_access_store_sources(false);
-    while (in_use != NULL && na_access_sleep(next)) {
+    while (in_use != NULL && (in_use->rounds ? na_access_sleep : sleep_or_hurry)(next)) {
         na_access_store_sources(true);
         next = in_use->step();
         uint64_t now = na_access_mono();
@@ -275,8 +309,10 @@ static na_hooks_t noting;
 
 static void note_block(const na_record_t *record, const void *block, size_t usable) {
     if (na_rec_is_open() && atomic_load_explicit(&na_access_on, memory_order_acquire) &&
-        record->epoch == na_profile_epoch && record->site != NA_NPROF_NO_STACK)
+        record->epoch == na_profile_epoch && record->site != NA_NPROF_NO_STACK) {
+        na_caught_look(block, usable, record);
         na_access_death(block, usable, record);
+    }
 }
 
 static void on_access_free(void **prof, const na_record_t *record, void *block, size_t usable,
@@ -295,7 +331,7 @@ const na_hooks_t *na_access_hooks(const na_hooks_t *hooks) {
     if (access_config.access == NA_ACCESS_OFF) return hooks;
     base = hooks;
     noting = *hooks;
-    if (hooks->traced_free != NULL) noting.traced_free = na_traced_noted_free;
+    noting.misses = hooks->misses == &na_usual_sites ? &na_usual_noted : NULL;
     noting.on_free = on_access_free;
     noting.on_resize = on_access_resize;
     return &noting;
@@ -309,14 +345,14 @@ void na_access_start(const na_profile_config_t *c, bool in_child) {
     in_use = NULL;
     na_access_entry = NULL;
     atomic_store(&na_access_on, false);
-    atomic_store(&recording_ends, 0);
+    atomic_store(&recording_ends, GOES_ON);
     na_pool_blocks_start(thread_wanted && !in_child);
     if (!thread_wanted) return;
     list_sources();
     na_access_store_init();
     if (in_child) {
         entries_for_all("a forked child is given no thread; begin a profile in it with "
-                        "numalloc_profile_start, or execute the program again");
+                        "numalloc_record_start, or execute the program again");
         thread_wanted = false;
     }
 }
@@ -324,7 +360,7 @@ void na_access_start(const na_profile_config_t *c, bool in_child) {
 void na_access_finish(void) {
     atomic_store(&na_access_on, false);
     if (!with_accesses) return;
-    atomic_store(&recording_ends, 1);
+    atomic_store(&recording_ends, ENDS);
     if (change_state(WAITS, NONE)) {
         entries_for_all("the process ended before it was looked at");
     } else {
@@ -334,7 +370,7 @@ void na_access_finish(void) {
     }
     if (thread_wanted) /* nobody came to make the thread */
         entries_for_all("the profile began where no thread can be made (by signal, time or "
-                        "file); begin it with the program, or by numalloc_profile_start");
+                        "file); begin it with the program, or by numalloc_record_start");
     with_accesses = thread_wanted = false;
 }
 

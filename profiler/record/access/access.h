@@ -12,10 +12,10 @@
  *
  * What events of the program do for it: a block that is freed or resized leaves a note of its life
  * (access_deaths.c), because samples are looked at after their time. */
-#ifndef NUMALLOC_RECORD_ACCESS_H
-#define NUMALLOC_RECORD_ACCESS_H
+#ifndef NUMALLOC_PROFILER_RECORD_ACCESS_ACCESS_H
+#define NUMALLOC_PROFILER_RECORD_ACCESS_ACCESS_H
 
-#include "alloc/track/hooks.h"
+#include "alloc/core/track/hooks.h"
 #include "profiler/record/state/record.h"
 
 /* Lives are noted. */

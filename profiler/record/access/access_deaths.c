@@ -23,7 +23,7 @@
 #include "profiler/record/access/access_priv.h"
 
 #define SET_BITS      5u
-#define SET_LIVES     1024u
+#define SET_LIVES     4096u
 #define BUCKET_BITS   11u
 #define OLDER         6u /* of a bucket; the last is overwritten every 7^6 deaths */
 #define OLDER_EVERY   7u
@@ -53,16 +53,16 @@ na_deaths_asked_t na_deaths_asked;
 
 bool na_deaths_start(void) {
     uint64_t bytes = ((uint64_t)sizeof(entry_t) * SET_LIVES) << SET_BITS;
-    entry_t *lives = na_own_alloc(bytes, bytes / 4);
+    entry_t *lives = na_own_alloc(bytes);
     for (unsigned i = 0; i < 1u << SET_BITS; i++)
         sets[i] = (ring_t){.entries = lives + (size_t)i * SET_LIVES, .mask = SET_LIVES - 1};
     bytes = ((uint64_t)sizeof(entry_t) * OLDER) << BUCKET_BITS;
-    older = na_own_alloc(bytes, bytes / 4);
+    older = na_own_alloc(bytes);
     bytes = (uint64_t)sizeof *deaths << BUCKET_BITS;
-    deaths = na_own_alloc(bytes, bytes);
-    large_ring = (ring_t){.entries = na_own_alloc(LARGE_LIVES * sizeof(entry_t), 4096),
-                          .mask = LARGE_LIVES - 1};
-    watched = (ring_t){.entries = na_own_alloc(WATCHED_LIVES * sizeof(entry_t), 4096),
+    deaths = na_own_alloc(bytes);
+    large_ring =
+        (ring_t){.entries = na_own_alloc(LARGE_LIVES * sizeof(entry_t)), .mask = LARGE_LIVES - 1};
+    watched = (ring_t){.entries = na_own_alloc(WATCHED_LIVES * sizeof(entry_t)),
                        .mask = WATCHED_LIVES - 1};
     na_deaths_watch(0, 0);
     atomic_store(&na_deaths_asked.only_watched, false);
@@ -116,6 +116,7 @@ static void push_cheaply(ring_t *r, const na_life_t *life) {
     uint32_t at = atomic_load_explicit(&r->next, memory_order_relaxed);
     atomic_store_explicit(&r->next, at + 1, memory_order_relaxed);
     write_entry(&r->entries[at & r->mask], life);
+    if ((at & (SET_LIVES / 4 - 1)) == 0) na_access_hurry();
 }
 
 static bool life_covers(const na_life_t *life, uintptr_t address) {

@@ -39,3 +39,19 @@ long na_access_each_number(const char *path, const char *prefix,
     na_sys1(SYS_close, fd);
     return 0;
 }
+
+long na_access_read_task(uint32_t tid, const char *file, char *text, size_t size) {
+    static const char before[] = "/proc/self/task/";
+    char name[48], digits[12], *path = name;
+    unsigned n = 0;
+    do
+        digits[n++] = (char)('0' + tid % 10);
+    while ((tid /= 10) != 0);
+    for (const char *p = before; *p != 0; p++)
+        *path++ = *p;
+    while (n > 0)
+        *path++ = digits[--n];
+    while ((*path++ = *file++) != 0)
+        continue;
+    return na_os_read_file(name, text, size);
+}

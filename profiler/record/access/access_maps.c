@@ -29,8 +29,8 @@ bool na_amaps_start(void) {
                                         .next_id = 1,
                                         .chunk_bytes = 64u << 10};
     mapping_count = 0;
-    current = na_own_alloc(MOST * sizeof *current, 4096);
-    buffer = na_own_alloc(BUFFER, BUFFER);
+    current = na_own_alloc(MOST * sizeof *current);
+    buffer = na_own_alloc(BUFFER);
     return current != NULL && buffer != NULL;
 }
 

@@ -1,5 +1,5 @@
 /* access_nodes.c - what /sys says of a node: CPUs, memory, distances. */
-#include "alloc/machine/topology.h"
+#include "alloc/core/machine/topology.h"
 #include "profiler/record/access/access_priv.h"
 
 static bool is_digit(char c) {

@@ -81,9 +81,8 @@ static void put_pool_block(na_pool_blocks_t *blocks, const block_t *block) {
 static bool make_room_for_block(na_pool_blocks_t *blocks) {
     if (blocks->items != NULL && blocks->used * 2 <= blocks->mask) return true;
     uint64_t length = blocks->items == NULL ? FIRST_LENGTH : (blocks->mask + 1) * 2;
-    block_t *old = blocks->items, *items = na_own_alloc(length * sizeof *items, 0);
+    block_t *old = blocks->items, *items = na_own_alloc(length * sizeof *items);
     if (items == NULL) return false;
-    atomic_fetch_add_explicit(&na_rec.own_resident, length * sizeof *items, memory_order_relaxed);
     uint64_t n = old == NULL ? 0 : blocks->mask + 1;
     blocks->items = items;
     blocks->mask = length - 1;
@@ -128,8 +127,8 @@ static bucket_t *make_buckets(void) {
     buckets = atomic_load_explicit(&ended_lives.buckets, memory_order_relaxed);
     if (buckets == NULL) {
         uint64_t bytes = sizeof *buckets << BUCKET_BITS;
-        ended_lives.watched = na_own_alloc(WATCHED_LIVES * sizeof *ended_lives.watched, 4096);
-        buckets = na_own_alloc(bytes, bytes / 4);
+        ended_lives.watched = na_own_alloc(WATCHED_LIVES * sizeof *ended_lives.watched);
+        buckets = na_own_alloc(bytes);
         if (ended_lives.watched == NULL) buckets = NULL;
         atomic_store_explicit(&ended_lives.buckets, buckets, memory_order_release);
     }

@@ -10,8 +10,8 @@
  * Lives that have ended stay for a while in buckets of the same keys, as samples are looked at
  * after their time; those that cover a watched word stay in a ring besides. Where one was
  * forgotten too early, the look-up says so. */
-#ifndef NUMALLOC_RECORD_ACCESS_POOLS_H
-#define NUMALLOC_RECORD_ACCESS_POOLS_H
+#ifndef NUMALLOC_PROFILER_RECORD_ACCESS_ACCESS_POOLS_H
+#define NUMALLOC_PROFILER_RECORD_ACCESS_ACCESS_POOLS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* access_priv.h - what the files of access profiles share: raw samples, the store, the interface
  * of sources, and the descriptors of counters. Used by the access thread only, but where said. */
-#ifndef NUMALLOC_RECORD_ACCESS_PRIV_H
-#define NUMALLOC_RECORD_ACCESS_PRIV_H
+#ifndef NUMALLOC_PROFILER_RECORD_ACCESS_ACCESS_PRIV_H
+#define NUMALLOC_PROFILER_RECORD_ACCESS_ACCESS_PRIV_H
 
-#include "alloc/sys/syscall.h"
-#include "alloc/track/lookup.h"
+#include "alloc/core/sys/syscall.h"
+#include "alloc/record/lookup.h"
 #include "profiler/format/nprof_access.h"
 #include "profiler/record/access/access.h"
 #include "profiler/record/state/state.h"
@@ -12,6 +12,14 @@
 #define NA_WHY 320 /* bytes of a reason, its end included */
 
 /* ---- access.c ---- */
+
+/* A block's life. */
+typedef struct na_life {
+    uintptr_t base;
+    uint64_t death; /* ages, 44 bits, as birth in the record */
+    uint64_t usable;
+    na_record_t record;
+} na_life_t;
 
 /* A sample as its source knows it. */
 typedef struct na_access_raw {
@@ -27,6 +35,8 @@ typedef struct na_access_raw {
     uint8_t op, level, width, flags;
     uint8_t source; /* id, 0: the one in use */
     bool exact_ip;
+    bool caught;    /* what lay there was noted by whoever freed it, or something near it: */
+    na_life_t life; /* it */
 } na_access_raw_t;
 
 /* A source. One is in use at a time. (Each is made by a function, when it is wanted: a table of
@@ -35,6 +45,7 @@ typedef struct na_access_source {
     uint32_t kind, unit, flags; /* NA_NPROF_* */
     na_access_choice_t choice;
     bool automatic; /* among those that auto may choose */
+    bool rounds;    /* comes at times of its own; others also before notes of lives are lost */
     /* Makes itself ready; false: it cannot be used here, `why` says why and what would help. */
     bool (*start)(uint64_t period, char why[NA_WHY]);
     /* Does what is due, gives samples to the store, and returns when to be called next
@@ -56,6 +67,9 @@ extern const na_profile_config_t *na_access_config;
 uint64_t na_access_mono(void);
 /* Sleeps until then (CLOCK_MONOTONIC); false: the profile ends. */
 bool na_access_sleep(uint64_t until);
+/* The notes of lives (access_deaths.c) are half written over since the access thread's last step:
+ * wakes it, where its source has samples that wait. Any thread. */
+void na_access_hurry(void);
 /* Text into a reason, cut where it does not fit. NULL ends the list. */
 void na_access_why(char why[NA_WHY], const char *first, ...) __attribute__((sentinel));
 /* A decimal number at the beginning of a file; -1: none. */
@@ -68,6 +82,9 @@ unsigned na_access_kernel(void);
  * negative errno: it cannot be opened. */
 long na_access_each_number(const char *path, const char *prefix,
                            void (*each)(void *argument, uint32_t number), void *argument);
+
+/* Reads /proc/self/task/`tid``file`, as na_os_read_file has it. */
+long na_access_read_task(uint32_t tid, const char *file, char *text, size_t size);
 
 /* ---- access_clock.c: CLOCK_MONOTONIC against the profile's clock ---- */
 void na_access_clock_start(void);
@@ -82,12 +99,6 @@ uint64_t na_access_mono_of(uint64_t ages);
 uint64_t na_access_since(uint64_t mono_ns);
 
 /* ---- access_deaths.c: lives that have ended lately ---- */
-typedef struct na_life {
-    uintptr_t base;
-    uint64_t death; /* ages, 44 bits, as birth in the record */
-    uint64_t usable;
-    na_record_t record;
-} na_life_t;
 #define NA_LIFE_LASTS UINT64_MAX /* death: there was none yet */
 bool na_deaths_start(void);
 /* By how much (ages) a time lies outside of a life. */
@@ -127,6 +138,20 @@ NA_INLINE bool na_deaths_is_watched(uintptr_t base, uint64_t size) {
            atomic_load_explicit(&asked->word[1], memory_order_relaxed) - base < size;
 }
 
+/* ---- access_caught.c: what lay at an address whose sample waits in the module's ring ---- */
+struct na_ibs_ring;
+/* From now on those who free look into this ring, which is never unmapped: its place stays mapped.
+ * By the access thread, as the next three. */
+void na_caught_ring(uint32_t cpu, uint32_t cpus, const struct na_ibs_ring *ring, uint32_t records);
+/* No more. Before the places are zeroed. */
+void na_caught_end(void);
+/* This process is a forked child. */
+void na_caught_forget(void);
+/* What was noted of a sample: the life that was there when somebody looked, after the sample. */
+bool na_caught_find(uint32_t cpu, uint32_t seq, na_life_t *life);
+/* A block is about to be freed, by this thread. Any thread; while na_access_on. */
+void na_caught_look(const void *block, uint64_t usable, const na_record_t *record);
+
 /* ---- access_resolve.c ---- */
 /* One block's life: what a sample at an address and a moment was about. */
 typedef struct na_resolved {
@@ -136,6 +161,8 @@ typedef struct na_resolved {
 /* Ages by which the clocks of a sample and of an event may differ: half a microsecond or so. */
 #define NA_RESOLVE_SLACK 5u
 void na_access_resolve(uintptr_t address, uint64_t moment, na_resolved_t *to);
+/* The same of blocks that still live, only these; no lock, any thread. False: it is not in one. */
+bool na_access_resolve_living(uintptr_t address, uint64_t moment, na_resolved_t *to);
 
 /* ---- access_store.c ---- */
 /* A profile begins: na_access_store_source may be called, of all others nothing before the start.

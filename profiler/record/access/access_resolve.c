@@ -55,13 +55,13 @@ static NA_NOINLINE void resolve_slowly(uintptr_t address, uint64_t moment, na_re
 
 #define READ(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
 
-NA_RACY void na_access_resolve(uintptr_t address, uint64_t moment, na_resolved_t *to) {
-    if (NA_UNLIKELY(address >> NA_SPAN_LEAF_SHIFT >= NA_SPAN_ROOT_ENTRIES)) goto slowly;
+NA_RACY static inline bool resolve_fast(uintptr_t address, uint64_t moment, na_resolved_t *to) {
+    if (NA_UNLIKELY(address >> NA_SPAN_LEAF_SHIFT >= NA_SPAN_ROOT_ENTRIES)) return false;
     const na_span_leaf_t *leaf = na_span_leaf_of(address);
     const na_span_t *span = leaf->span[na_page_in_span_leaf(address)];
     if (NA_UNLIKELY(span == NULL)) {
         span = leaf->huge[na_hugepage_in_span_leaf(address)];
-        if (NA_UNLIKELY(span == NULL)) goto slowly;
+        if (NA_UNLIKELY(span == NULL)) return false;
     }
     /* All of this before the records: if it is of a later span, so are they. (Plain reads: an
      * atomic one is an instruction by itself.) */
@@ -73,14 +73,20 @@ NA_RACY void na_access_resolve(uintptr_t address, uint64_t moment, na_resolved_t
     uint64_t first = READ(&records[index].words[0]);
     uint64_t life = READ(&records[index].words[1]);
     /* Of another epoch, or later: the difference has high bits. */
-    if (NA_UNLIKELY((moment - life) >> (NA_RECORD_EPOCH_SHIFT - 1) != 0)) goto slowly;
+    if (NA_UNLIKELY((moment - life) >> (NA_RECORD_EPOCH_SHIFT - 1) != 0)) return false;
     to->target = NA_NPROF_TARGET_HEAP;
     to->life.base = start + index * each;
     to->life.usable = each;
     to->life.death = NA_LIFE_LASTS;
     to->life.record.words[0] = first;
     to->life.record.words[1] = life;
-    return;
-slowly:
-    resolve_slowly(address, moment, to);
+    return true;
+}
+
+NA_RACY void na_access_resolve(uintptr_t address, uint64_t moment, na_resolved_t *to) {
+    if (NA_UNLIKELY(!resolve_fast(address, moment, to))) resolve_slowly(address, moment, to);
+}
+
+bool na_access_resolve_living(uintptr_t address, uint64_t moment, na_resolved_t *to) {
+    return resolve_fast(address, moment, to);
 }

@@ -1,9 +1,11 @@
 /* access_store.c - from raw samples to the file: the thread, the block that was there at the time,
  * the mapping, the page's node. Samples wait in a batch, so that pages' nodes are asked for many at
  * a time. */
-#include "alloc/machine/topology.h"
+#include "alloc/core/machine/topology.h"
 #include "profiler/record/access/access_pools.h"
 #include "profiler/record/access/access_priv.h"
+#include "profiler/record/events/probes.h"
+#include "profiler/record/unwind/unwind.h"
 
 #define BATCH        NA_OS_MOVE_PAGES
 #define OBJECT_SLOTS (1u << 12) /* of the first table; it doubles */
@@ -65,12 +67,11 @@ void na_access_store_init(void) {
 }
 
 static bool make_room_for_sample(void) {
-    sample_store.batch =
-        na_own_alloc(BATCH * sizeof *sample_store.batch, BATCH * sizeof *sample_store.batch);
-    sample_store.pages = na_own_alloc(BATCH * sizeof *sample_store.pages, 4096);
-    sample_store.status = na_own_alloc(BATCH * sizeof *sample_store.status, 4096);
+    sample_store.batch = na_own_alloc(BATCH * sizeof *sample_store.batch);
+    sample_store.pages = na_own_alloc(BATCH * sizeof *sample_store.pages);
+    sample_store.status = na_own_alloc(BATCH * sizeof *sample_store.status);
     sample_store.object_mask = OBJECT_SLOTS - 1;
-    sample_store.objects = na_own_alloc(OBJECT_SLOTS * sizeof *sample_store.objects, 4096);
+    sample_store.objects = na_own_alloc(OBJECT_SLOTS * sizeof *sample_store.objects);
     return sample_store.batch != NULL && sample_store.pages != NULL &&
            sample_store.status != NULL && sample_store.objects != NULL && na_deaths_start() &&
            na_athreads_start() && na_amaps_start();
@@ -127,7 +128,7 @@ static object_slot_t *object_slot(object_slot_t *slots, uint32_t mask, uintptr_t
 static bool grow_objects(void) {
     uint32_t mask = sample_store.object_mask * 2 + 1;
     uint64_t bytes = ((uint64_t)mask + 1) * sizeof *sample_store.objects;
-    object_slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
+    object_slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes) : NULL;
     if (slots == NULL) return false;
     for (uint32_t i = 0; i <= sample_store.object_mask; i++)
         if (sample_store.objects[i].id != 0)
@@ -169,8 +170,9 @@ static uint32_t object_of(const na_life_t *life, uint32_t pool) {
         e->death_ns = NA_NPROF_NS_STILL;
         if (na_access_config->policy_ruled != NULL && pool == 0)
             e->ruled = na_access_config->policy_ruled((const void *)life->base);
-        e->thread = r->thread;
+        e->thread = r->thread <= NA_NPROF_THREADS_OWN ? r->thread : 0;
         e->node = r->node < na_node_count ? (int16_t)r->node : NA_NPROF_NO_NODE;
+        if (na_node_many && r->node == NA_NODE_ANY) e->flags |= NA_NPROF_OBJECT_OWN_POLICY;
         *slot = (object_slot_t){life->base, life->record.birth, e,
                                 na_access_table_commit(&sample_store.objects_table), pool};
         sample_store.object_count++;
@@ -275,13 +277,20 @@ static void place_sample(na_nprof_access_sample_t *sample, uint64_t mono_ns) {
         na_amaps_read(sample_store.maps_read);
         m = na_amaps_find(address, &sample->mapping);
     }
-    if (na_writer_is_own(address))
-        sample->target = NA_NPROF_TARGET_OWN;
-    else if (m != NULL)
-        sample->target = access_target(m);
+    if (m != NULL) sample->target = access_target(m);
+}
+
+/* The library's own tables, and variables, unless the program was linked with them. */
+static bool is_own(uintptr_t address) {
+    return na_writer_is_own(address) ||
+           address - na_unwind_skip_lo < na_unwind_skip_hi - na_unwind_skip_lo;
 }
 
 static void store(const na_access_raw_t *raw, int16_t home, bool later) {
+    if (is_own(raw->address)) {
+        na_access_entry->filtered++;
+        return;
+    }
     na_nprof_access_sample_t *sample = na_access_table_next(&sample_store.samples);
     if (sample == NULL) {
         na_access_entry->lost++;
@@ -315,6 +324,10 @@ static void store(const na_access_raw_t *raw, int16_t home, bool later) {
     if (na_access_config->find != NULL) {
         uint64_t moment = na_access_moment_of(raw->mono_ns);
         na_access_resolve(raw->address, moment, &resolved);
+        if (resolved.target == NA_NPROF_TARGET_UNRESOLVED && raw->caught &&
+            na_life_off(&raw->life, moment >> NA_RECORD_BIRTH_SHIFT & NA_RECORD_TIME_MASK) <
+                NA_RESOLVE_SLACK)
+            resolved = (na_resolved_t){.target = NA_NPROF_TARGET_HEAP, .life = raw->life};
         if (resolved.target == NA_NPROF_TARGET_HEAP && raw->window != 0 && na_rec.sampling) {
             /* Only blocks that were drawn are watched: each stands for some more. */
             const na_life_t *l = &resolved.life;
@@ -327,6 +340,9 @@ static void store(const na_access_raw_t *raw, int16_t home, bool later) {
     if (pool != 0 || resolved.target == NA_NPROF_TARGET_HEAP) {
         sample->object = object_of(&resolved.life, pool);
         if (sample->object == 0) sample->target = NA_NPROF_TARGET_UNRESOLVED;
+        if (pool == 0 && na_probe_is_heard())
+            na_probe_access(&resolved.life.record, raw->address, resolved.life.usable,
+                            sample->thread);
     } else if (resolved.target == NA_NPROF_TARGET_UNKNOWN) {
         place_sample(sample, raw->mono_ns);
     }

@@ -8,7 +8,6 @@ void *na_access_table_next(na_access_table_t *t) {
         c = na_writer_chunk(t->type, t->chunk_bytes, t->size, 0, t->chunks, t->next_id);
         if (c == NULL) return NULL;
         na_writer_publish(c);
-        atomic_fetch_add_explicit(&na_rec.own_resident, c->length, memory_order_relaxed);
         t->chunks++;
         t->chunk = c;
     }

@@ -25,7 +25,7 @@ bool na_athreads_start(void) {
                                        .next_id = 1,
                                        .chunk_bytes = 8u << 10};
     slots_used = 0;
-    thread_slots = na_own_alloc(SLOTS * sizeof *thread_slots, 4096);
+    thread_slots = na_own_alloc(SLOTS * sizeof *thread_slots);
     return thread_slots != NULL;
 }
 
@@ -42,26 +42,9 @@ static na_rthread_t *rthread_of(uint32_t tid) {
     return NULL;
 }
 
-static void put_path(char *path, uint32_t tid) {
-    static const char before[] = "/proc/self/task/", after[] = "/comm";
-    char digits[12];
-    unsigned n = 0;
-    do
-        digits[n++] = (char)('0' + tid % 10);
-    while ((tid /= 10) != 0);
-    for (const char *p = before; *p != 0; p++)
-        *path++ = *p;
-    while (n > 0)
-        *path++ = digits[--n];
-    for (const char *p = after; *p != 0; p++)
-        *path++ = *p;
-    *path = 0;
-}
-
 static void read_thread_name(na_nprof_access_thread_t *entry) {
-    char path[48], name[32], kept[sizeof entry->name] = "";
-    put_path(path, entry->tid);
-    long n = na_os_read_file(path, name, sizeof name);
+    char name[32], kept[sizeof entry->name] = "";
+    long n = na_access_read_task(entry->tid, "/comm", name, sizeof name);
     if (n <= 0) return; /* it has ended: the last known name stays */
     if (name[n - 1] == '\n') name[n - 1] = 0;
     na_rec_copy(kept, sizeof kept, name);

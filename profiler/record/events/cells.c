@@ -3,7 +3,7 @@
  * A table belongs to a place for threads (rthreads.h): a thread that takes over the place of one
  * that ended goes on with its cells. Memory therefore grows with sites and with threads at one
  * time, not with threads ever. */
-#include "profiler/record/events/cells.h"
+#include "profiler/record/events/count.h"
 
 #define CELL_CHUNK_MAX (64u << 10)
 
@@ -15,7 +15,7 @@ bool na_rec_has_room(uint64_t bytes) {
                    atomic_load_explicit(&na_rec.own_used, memory_order_relaxed) -
                    atomic_load_explicit(&na_rec.own_given_back, memory_order_relaxed);
     if (own + bytes <= limit) return true;
-    __atomic_store_n(&h->own_full, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&h->own_full, NA_NPROF_OWN_LIMIT, __ATOMIC_RELAXED);
     return false;
 }
 
@@ -23,7 +23,7 @@ static bool grow_table(na_rthread_t *t, bool must) {
     uint32_t size = t->cells == NULL ? 512 : (t->cell_mask + 1) * 2;
     uint64_t bytes = size * sizeof(na_cell_slot_t);
     if (!must && t->cells != NULL && !na_rec_has_room(bytes)) return false;
-    na_cell_slot_t *table = na_own_alloc(bytes, bytes);
+    na_cell_slot_t *table = na_own_alloc(bytes);
     if (table == NULL) return false;
     for (uint32_t i = 0; t->cells != NULL && i <= t->cell_mask; i++) {
         if (t->cells[i].site == 0) continue;
@@ -50,7 +50,6 @@ static na_nprof_cell_t *new_cell(na_rthread_t *t, uint32_t site, bool must) {
                             t->cell_chunks, 0);
         if (c == NULL) return NULL;
         na_writer_publish(c);
-        atomic_fetch_add_explicit(&na_rec.own_resident, length, memory_order_relaxed);
         t->cell_chunks++;
         t->cell_chunk = c;
     }

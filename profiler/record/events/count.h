@@ -1,12 +1,55 @@
 /* count.h - what an event does to the counters, to be inlined where events come in: sites.c for the
- * hooks, usual.c where they are inlined in mode sites. */
-#ifndef NUMALLOC_RECORD_COUNT_H
-#define NUMALLOC_RECORD_COUNT_H
+ * hooks, usual.c where they are inlined in mode sites; and how it finds its site's. */
+#ifndef NUMALLOC_PROFILER_RECORD_EVENTS_COUNT_H
+#define NUMALLOC_PROFILER_RECORD_EVENTS_COUNT_H
 
-#include "alloc/central/sizeclass.h"
-#include "profiler/record/events/cells.h"
+#include "alloc/core/central/block.h"
 #include "profiler/record/events/rthreads.h"
-#include "profiler/record/stacks/capture.h"
+#include "profiler/record/stacks/walk.h"
+
+/* --- A thread's table from site to cell --- */
+
+/* The cell of a site that the table does not have: made, or where there is no room for one that of
+ * the nearest outer part of the stack that has one (counted); *site says whose it is. `must`: no
+ * other will do (a free has to be counted where its allocation was). NULL: event lost, counted. */
+NA_COLD na_nprof_cell_t *na_cell_make(na_rthread_t *t, uint32_t *site, bool must);
+
+NA_INLINE na_nprof_cell_t *na_cell_at(uint32_t cell) {
+    return na_rec_at((uint64_t)cell * 64);
+}
+
+NA_INLINE uint32_t na_cell_number(const na_nprof_cell_t *c) {
+    return (uint32_t)(na_writer_offset(c) / 64);
+}
+
+NA_INLINE uint32_t na_cell_slot(uint32_t site, uint32_t mask) {
+    return (site * 0x9e3779b1u >> 7) & mask;
+}
+
+/* NULL: the table has none. */
+NA_INLINE na_nprof_cell_t *na_cell_find(const na_rthread_t *t, uint32_t site) {
+    if (NA_UNLIKELY(t->cells == NULL)) return NULL;
+    uint32_t i = na_cell_slot(site, t->cell_mask);
+    while (t->cells[i].site != site) {
+        if (NA_UNLIKELY(t->cells[i].site == 0)) return NULL;
+        i = (i + 1) & t->cell_mask;
+    }
+    return na_cell_at(t->cells[i].cell);
+}
+
+/* Before a cell changes: what it held at the last peak, if it has not changed since. Stores are in
+ * this order in the file because a compiler keeps them so: a killed thread has done all that came
+ * before. */
+NA_INLINE void na_cell_touch(const na_nprof_header_t *h, na_nprof_cell_t *c) {
+    uint32_t epoch = __atomic_load_n(&h->peak_epoch, __ATOMIC_ACQUIRE);
+    if (NA_LIKELY(c->peak_epoch == epoch)) return;
+    c->peak_bytes = (int64_t)(c->alloc_bytes - c->free_bytes);
+    c->peak_count = (int64_t)(c->alloc_count - c->free_count);
+    __atomic_store_n(&c->peak_epoch, epoch, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+/* --- Counting --- */
 
 #define NO_LIVES 1u /* in a cell's `lives`: there was no room for them; no entry can be there */
 
@@ -78,7 +121,7 @@ NA_INLINE void add_life(na_nprof_lives_t *l, uint64_t age) {
 NA_INLINE void count_life(na_rthread_t *t, na_nprof_cell_t *c, uint64_t frees, uint64_t age) {
     uint64_t lives = c->lives;
     if (NA_LIKELY(lives > NO_LIVES))
-        add_life((na_nprof_lives_t *)(na_rec.base + lives * 16), age);
+        add_life(na_rec_at(lives * 16), age);
     else
         na_site_first_lives(t, c, frees, age);
     if (age < c->lifetime_min) c->lifetime_min = age;
@@ -118,7 +161,10 @@ NA_INLINE void count_taken(na_rthread_t *t, const na_moving_t *b, const na_count
         saturate(&c->raw_allocs);
         c->var_alloc_count += a.variance;
         c->var_alloc_bytes += a.variance * (double)b->requested * (double)b->requested;
-        if (na_entry_kind(b->entry) == NA_ENTRY_REALLOC) c->realloc_count += a.count;
+        if (na_entry_kind(b->entry) == NA_ENTRY_REALLOC) {
+            c->realloc_count += a.count;
+            t->entry->realloc_count += a.count;
+        }
     } else {
         c->before_block = c->last_block;
         c->last_block = block_id(b->block);
@@ -161,7 +207,7 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
     __builtin_prefetch(&c->peak_bytes, 1);
     if (how != NA_COUNT_SAMPLED) __builtin_prefetch(&c->growth_count, 1);
     na_record_set_site(record, site); /* not always the one captured */
-    na_record_set_thread(record, (uint16_t)t->index);
+    na_record_set_thread(record, (uint16_t)t->known_as);
     uint64_t ticks;
     if (how == NA_COUNT_USUAL) {
         ticks = na_ticks();
@@ -181,8 +227,9 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
             t->moving = b; /* it counts when the old one does no more */
             return;
         }
-        saturate(&c->aligned_count);
-        c->align_mask |= 1u << (na_entry_align_log2(entry) & 31);
+        unsigned log2 = na_entry_align_log2(entry);
+        if (log2 != 0) saturate(&c->aligned_count);
+        c->align_mask |= 1u << (log2 & 31); /* 0: no alignment, NA_ENTRY_API */
     }
     count_taken(t, &b, how, false);
 }
@@ -212,10 +259,16 @@ NA_INLINE void count_free(na_rthread_t *t, const na_record_t *record, const void
     c->free_count += a.count;
     c->free_bytes += a.bytes;
     c->free_usable += a.usable;
-    if (!moves || c != t->moving.cell) /* it has not become less for that */
+    if (!moves || site != t->moving.site) /* it has not become less for that */
         publish_site(h, c, (int64_t)(c->alloc_bytes - c->free_bytes), false);
-    if (NA_UNLIKELY(record->thread != t->known_as)) c->cross_thread_free_count += a.count;
-    if (NA_UNLIKELY(record->node != t->node)) c->cross_node_free_count += a.count;
+    if (NA_UNLIKELY(record->thread != t->known_as)) {
+        c->cross_thread_free_count += a.count;
+        e->cross_thread_free_count += a.count;
+    }
+    if (NA_UNLIKELY(record->node != t->node)) {
+        c->cross_node_free_count += a.count;
+        e->cross_node_free_count += a.count;
+    }
     uint64_t ticks = how == NA_COUNT_USUAL ? na_ticks() : moves ? t->moving.ticks : na_rec_now();
     uint64_t age = na_record_age(record, na_ages(ticks));
     c->lifetime_sum += a.count * age;

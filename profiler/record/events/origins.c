@@ -1,12 +1,12 @@
 /* origins.c - blocks that a forked child has from its ancestors' profiles.
  *
- * Records (pagemap/registry.h) lie in the allocator's memory, which the child inherits, and say of
+ * Records (pagemap/pagemap.h) lie in the allocator's memory, which the child inherits, and say of
  * each live block which epoch it is from: so the child knows, without the parent's file, what is
  * live of each of its parent's sites. When its own profile begins (at its first event) it writes
  * that down, once, and from then on counts frees of such blocks at their site. Sites are nodes of
  * the ancestor's stacks, in the ancestor's file, which is named. Ancestors further back than
  * DEEPEST, and sites beyond MOST_SITES, count as "before profiling". */
-#include "pagemap/span.h"
+#include "pagemap/pagemap.h"
 #include "profiler/record/state/state.h"
 
 #define DEEPEST    8u
@@ -131,8 +131,8 @@ void na_origins_start(const na_profile_config_t *config) {
     set.capacity = MOST_SITES / 2;
     set.mask = MOST_SITES - 1;
     /* Reserved, touched as far as it is used. */
-    set.entries = na_own_alloc(MOST_SITES / 2 * sizeof(na_nprof_inherited_t), 4096);
-    uint32_t *table = na_own_alloc(MOST_SITES * sizeof *table, 4096);
+    set.entries = na_own_alloc(MOST_SITES / 2 * sizeof(na_nprof_inherited_t));
+    uint32_t *table = na_own_alloc(MOST_SITES * sizeof *table);
     if (set.entries == NULL || table == NULL) return;
     set.table = table;
     each_origin(count_site);
@@ -152,7 +152,6 @@ void na_origins_start(const na_profile_config_t *config) {
     each_origin(add_inherited_block);
     c->capacity = c->count = set.count;
     na_writer_publish(c);
-    atomic_fetch_add_explicit(&na_rec.own_resident, c->length, memory_order_relaxed);
 }
 
 bool na_origins_free(const na_record_t *record, uint64_t usable) {

@@ -14,9 +14,9 @@
 #include <linux/futex.h>
 #include <time.h>
 
-#include "alloc/machine/topology.h"
-#include "alloc/sys/os.h"
-#include "alloc/sys/thread.h"
+#include "alloc/core/machine/topology.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/thread.h"
 #include "profiler/record/events/rthreads.h"
 #include "profiler/record/events/series.h"
 

@@ -1,8 +1,8 @@
 /* rthreads.h - how an event gets its thread's state, and gives it back. */
-#ifndef NUMALLOC_RECORD_RTHREADS_H
-#define NUMALLOC_RECORD_RTHREADS_H
+#ifndef NUMALLOC_PROFILER_RECORD_EVENTS_RTHREADS_H
+#define NUMALLOC_PROFILER_RECORD_EVENTS_RTHREADS_H
 
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/state/state.h"
 
 /* The calling thread is inside the recorder: an event of a signal handler that interrupts it there
@@ -16,6 +16,9 @@ extern NA_TLS bool na_rthread_own;
 NA_COLD na_rthread_t *na_rthread_attach(void **prof);
 /* The thread, or the process, ends: publishes what it holds back, stores name and end. */
 void na_rthread_end(na_rthread_t *t);
+/* A thread that runs may have got its name after its first event. For any thread; no hook may be
+ * running. */
+void na_rthread_rename(na_rthread_t *t);
 /* The thread ends: its state will serve another. */
 void na_rthread_retire(na_rthread_t *t);
 
@@ -47,11 +50,6 @@ NA_INLINE na_rthread_t *na_rthread_enter(void **prof) {
 /* What the thread allocates from now on is this node's. */
 NA_INLINE void na_rthread_on_node(na_rthread_t *t, uint8_t node) {
     if (NA_UNLIKELY(t->node != node)) na_rthread_change_node(t, node);
-}
-
-/* na_rec_ticks without a call. */
-NA_INLINE uint64_t na_rec_now(void) {
-    return NA_LIKELY(na_rec.tsc) ? na_ticks() : na_rec_ticks_slow();
 }
 
 NA_INLINE void na_rthread_leave(void) {

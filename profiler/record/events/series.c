@@ -12,7 +12,7 @@
  * level of its interval; the points between two notes are filled with the level between them. */
 #include "profiler/record/events/series.h"
 
-#include "alloc/machine/topology.h"
+#include "alloc/core/machine/topology.h"
 #include "profiler/format/nprof_check.h"
 
 typedef struct line {
@@ -82,7 +82,6 @@ static void make_series(uint32_t kind, uint32_t rows, uint32_t points) {
     l->sum = na_nprof_series_sum(l->head, sizeof *l->head + rows * sizeof *l->row);
     c->count = 1;
     na_writer_publish(c);
-    atomic_fetch_add_explicit(&na_rec.own_resident, c->length / 2, memory_order_relaxed);
 }
 
 void na_series_start(void) {

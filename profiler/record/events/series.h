@@ -1,6 +1,6 @@
 /* series.h - figures over time by rows (NA_NPROF_SERIES), and the sites' shares that feed them. */
-#ifndef NUMALLOC_RECORD_SERIES_H
-#define NUMALLOC_RECORD_SERIES_H
+#ifndef NUMALLOC_PROFILER_RECORD_EVENTS_SERIES_H
+#define NUMALLOC_PROFILER_RECORD_EVENTS_SERIES_H
 
 #include "profiler/record/state/state.h"
 

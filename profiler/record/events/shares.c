@@ -25,7 +25,7 @@ bool na_shares_start(void) {
     shares.mask = 511;
     shares.used = shares.chunks = 0;
     shares.chunk = NULL;
-    shares.slots = na_own_alloc((shares.mask + 1) * sizeof *shares.slots, 4096);
+    shares.slots = na_own_alloc((shares.mask + 1) * sizeof *shares.slots);
     na_rec.header->site_quantum = LEAST_QUANTUM;
     return shares.slots != NULL;
 }
@@ -38,7 +38,7 @@ void na_share_quantum(int64_t peak) {
 }
 
 static na_nprof_share_t *share_at(uint32_t share) {
-    return (na_nprof_share_t *)(na_rec.base + (uint64_t)share * 32);
+    return na_rec_at((uint64_t)share * 32);
 }
 
 static slot_t *share_slot(slot_t *slots, uint32_t mask, uint32_t site) {
@@ -51,7 +51,7 @@ static slot_t *share_slot(slot_t *slots, uint32_t mask, uint32_t site) {
 static bool grow_shares(void) {
     uint32_t mask = shares.mask * 2 + 1;
     uint64_t bytes = ((uint64_t)mask + 1) * sizeof(slot_t);
-    slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
+    slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes) : NULL;
     if (slots == NULL) return false;
     for (uint32_t i = 0; i <= shares.mask; i++)
         if (shares.slots[i].site != 0)
@@ -70,14 +70,13 @@ static uint32_t make_share(slot_t *slot, uint32_t site) {
                             shares.chunks, 0);
         if (c == NULL) return 0;
         na_writer_publish(c);
-        atomic_fetch_add_explicit(&na_rec.own_resident, CHUNK_BYTES, memory_order_relaxed);
         shares.chunks++;
         shares.chunk = c;
     }
     na_nprof_share_t *s = (na_nprof_share_t *)(c + 1) + c->count;
     __atomic_store_n(&c->count, c->count + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&s->site, site, __ATOMIC_RELEASE);
-    *slot = (slot_t){site, (uint32_t)((uint64_t)((uint8_t *)s - na_rec.base) / 32)};
+    *slot = (slot_t){site, (uint32_t)(na_writer_offset(s) / 32)};
     shares.used++;
     return slot->share;
 }

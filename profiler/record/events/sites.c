@@ -8,7 +8,8 @@
  * The peak of the process. Nothing has to be done while memory grows: a maximum is over when the
  * next free comes, so it is looked for there, before the free is counted (and at publications).
  * While one thread has ever been seen that is exact. With several, each knows of the others what
- * they published, and the peak is exact within threads x NA_QUANTUM.
+ * they published, and the peak is exact within threads x NA_QUANTUM. Where there may be a new one
+ * within that, a publication now and then asks all threads what they have (na_site_sums).
  *
  * A realloc is one block to the program, copied or not: the new one counts when the old one does no
  * more, by its record's stamp (t->moving), and no figure ever has both or neither. Where a signal
@@ -18,6 +19,7 @@
  * stands for the inverse of that many. Its sizes alone decide, so that a free takes away exactly
  * what its allocation added. */
 #include "profiler/record/events/count.h"
+#include "profiler/record/events/probes.h"
 #include "profiler/record/events/series.h"
 
 #define LOAD(p)     __atomic_load_n(p, __ATOMIC_RELAXED)
@@ -67,7 +69,6 @@ static NA_COLD void begin_lives(na_rthread_t *t, na_nprof_cell_t *cell) {
                             t->lives_chunks, 0);
         if (c == NULL) return;
         na_writer_publish(c);
-        atomic_fetch_add_explicit(&na_rec.own_resident, LIVES_CHUNK, memory_order_relaxed);
         t->lives_chunks++;
         t->lives_chunk = c;
     }
@@ -76,15 +77,14 @@ static NA_COLD void begin_lives(na_rthread_t *t, na_nprof_cell_t *cell) {
     add_life(l, cell->lifetime_max);
     __atomic_store_n(&l->site, cell->site, __ATOMIC_RELEASE);
     __atomic_store_n(&c->count, c->count + 1, __ATOMIC_RELEASE);
-    STORE(&cell->lives, (uint32_t)((uint64_t)((uint8_t *)l - na_rec.base) / 16));
+    STORE(&cell->lives, (uint32_t)(na_writer_offset(l) / 16));
 }
 
 NA_NOINLINE void na_site_first_lives(na_rthread_t *t, na_nprof_cell_t *c, uint64_t frees,
                                      uint64_t age) {
     if (c->lives != 0 || frees <= 2) return;
     begin_lives(t, c);
-    if (c->lives > NO_LIVES)
-        add_life((na_nprof_lives_t *)(na_rec.base + (uint64_t)c->lives * 16), age);
+    if (c->lives > NO_LIVES) add_life(na_rec_at((uint64_t)c->lives * 16), age);
 }
 
 /* --- what is published --- */
@@ -116,6 +116,41 @@ NA_NOINLINE void na_site_new_high(na_rthread_t *t, int64_t net) {
     if (all > LOAD(&na_rec.header->peak_bytes)) new_peak(all, count);
 }
 
+/* Of all threads, their own figures, read while they change. A thread's allocations are read before
+ * its frees, and who is no more before who is there: nothing counts twice, and what moves meanwhile
+ * may be missing. */
+NA_NOINLINE NA_RACY na_sums_t na_site_sums(void) {
+    na_sums_t sums = {atomic_load(&na_rec.ended_bytes), atomic_load(&na_rec.ended_count),
+                      atomic_load(&na_rec.ended_allocs), atomic_load(&na_rec.ended_alloc_bytes)};
+    for (const na_rthread_t *t = atomic_load(&na_rec.all); t != NULL; t = t->all_next) {
+        if (__atomic_load_n(&t->owner, __ATOMIC_ACQUIRE) == 0) continue;
+        const volatile na_nprof_thread_t *e = __atomic_load_n(&t->entry, __ATOMIC_ACQUIRE);
+        uint64_t allocs = e->alloc_bytes, blocks = e->alloc_count;
+        atomic_thread_fence(memory_order_acquire);
+        sums.live_bytes += (int64_t)(allocs - e->free_bytes) - t->base_bytes;
+        sums.live_count += (int64_t)(blocks - e->free_count) - t->base_count;
+        sums.alloc_count += blocks - t->base_allocs;
+        sums.alloc_bytes += allocs - t->base_alloc_bytes;
+    }
+    return sums;
+}
+
+#define SUM_NS_A_THREAD 4000u /* so seldom: reading one takes some 20 to 100 ns */
+
+/* `above` more was live before the thread's last frees. */
+static void look_at_all(int64_t published, int64_t above) {
+    uint32_t places = atomic_load_explicit(&na_rec.places, memory_order_relaxed);
+    if (places < 2 || published + (int64_t)places * NA_QUANTUM <= LOAD(&na_rec.header->peak_bytes))
+        return;
+    uint64_t now = na_rec_ticks();
+    uint64_t due = atomic_load_explicit(&na_rec.next_sum, memory_order_relaxed);
+    uint64_t wait = (uint64_t)places * SUM_NS_A_THREAD * na_rec_ticks_of_ms(1) / 1000000;
+    if (now < due || !atomic_compare_exchange_strong(&na_rec.next_sum, &due, now + wait)) return;
+    na_sums_t sums = na_site_sums();
+    if (sums.live_bytes + above > LOAD(&na_rec.header->peak_bytes))
+        new_peak(sums.live_bytes + above, sums.live_count);
+}
+
 static void publish(na_rthread_t *t, bool at_once) {
     const na_nprof_thread_t *e = t->entry;
     int64_t net = net_of(t), net_count = (int64_t)(e->alloc_count - e->free_count);
@@ -128,6 +163,7 @@ static void publish(na_rthread_t *t, bool at_once) {
     int64_t count_before = atomic_fetch_add_explicit(
         &na_rec.live_count, net_count - t->published_count, memory_order_relaxed);
     int64_t high = t->high > net ? t->high : net, low = t->low < net ? t->low : net;
+    look_at_all(before + high - t->published_bytes, high - net);
     now.bytes = before + delta;
     now.most = before + (high - t->published_bytes);
     now.least = before + (low - t->published_bytes);
@@ -188,10 +224,11 @@ void na_site_moving_left(na_rthread_t *t) {
         count_taken(t, &left, NA_COUNT_ALL, false);
 }
 
-NA_INLINE void count_resize(na_nprof_sizes_t *sizes, na_nprof_cell_t *c, uint64_t from,
-                            uint64_t to) {
+NA_INLINE void count_resize(na_rthread_t *t, na_nprof_cell_t *c, uint64_t from, uint64_t to) {
+    na_nprof_sizes_t *sizes = t->sizes;
     uint64_t by = to > from ? to - from : from - to;
     c->realloc_count++;
+    t->entry->realloc_count++;
     if (to > from)
         c->realloc_grow_bytes += by;
     else
@@ -207,7 +244,7 @@ NA_NOINLINE void na_site_moved(na_rthread_t *t, uint64_t from, int64_t net) {
         count_taken(t, &to, NA_COUNT_SAMPLED, true);
         return;
     }
-    count_resize(t->sizes, to.cell, from, to.requested);
+    count_resize(t, to.cell, from, to.requested);
     if (!to.kept) to.cell->realloc_copy_bytes += from < to.requested ? from : to.requested;
     count_taken(t, &to, NA_COUNT_ALL, true);
 }
@@ -253,9 +290,11 @@ void na_site_on_free(void **prof, const na_record_t *record, void *block, size_t
 void na_site_on_sampled_alloc(void **prof, na_record_t *record, void *block, size_t requested,
                               size_t usable, na_entry_t entry, const void *entered) {
     count_on_alloc(prof, record, block, requested, usable, entry, entered, NA_COUNT_SAMPLED);
+    if (na_probe_is_heard()) na_probe_alloc(record, block, requested, usable);
 }
 
 void na_site_on_sampled_free(void **prof, const na_record_t *record, void *block, size_t usable,
                              na_release_t how, const void *moved_to) {
+    if (na_probe_is_heard()) na_probe_free(record, block, usable);
     count_on_free(prof, record, block, usable, how, moved_to, NA_COUNT_SAMPLED);
 }

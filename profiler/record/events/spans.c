@@ -10,8 +10,8 @@
  */
 #include <sys/mman.h>
 
-#include "alloc/sys/syscall.h"
-#include "pagemap/span.h"
+#include "alloc/core/sys/syscall.h"
+#include "pagemap/pagemap.h"
 #include "profiler/record/stacks/tree.h"
 #include "profiler/record/state/state.h"
 
@@ -210,7 +210,6 @@ static void put_span_chunk(unsigned which, const void *entries, uint32_t count, 
         spans.chunks[which]++;
         spans.chunk[which] = c;
         na_writer_publish(c);
-        atomic_fetch_add_explicit(&na_rec.own_resident, length, memory_order_relaxed);
     }
     __builtin_memcpy(c + 1, entries, (size_t)count * size);
     __atomic_store_n(&c->count, count, __ATOMIC_RELEASE);

@@ -2,26 +2,40 @@
  *
  * When the buffer is full, pairs of points are merged into the other buffer and the interval
  * doubles, so the whole run always fits. Driven by publications (there is no thread of ours);
- * points between two of them get the level between. Resident size and number of threads are read at
- * most every 10 ms, from /proc/self/stat, and are absent without /proc. */
-#include <fcntl.h>
+ * points between two of them get the level between.
+ *
+ * What is in memory and the number of threads are read every 10 ms, from /proc/self/status, and are
+ * absent without /proc; besides when memory has grown by an eighth to what it never was, and when
+ * it has fallen as far from there. What the recorder has of it (own.c) is counted at the same time.
+ * That takes some 10 us for each MiB of its own: samples are apart fifty times as long as one
+ * takes. The kernel knows the most that ever was in memory: where that has risen since the sample
+ * before, it is what is sampled, so no peak is too short. */
+#include <time.h>
 
-#include "alloc/sys/os.h"
-#include "alloc/sys/syscall.h"
-#include "alloc/sys/thread.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/syscall.h"
+#include "alloc/core/sys/thread.h"
 #include "profiler/record/state/state.h"
 
 #define FIRST_INTERVAL_MS 1u
 #define SAMPLE_EVERY_MS   10u
-#define REFUSED_MOST      7u  /* doublings of that: 1.3 s */
+#define REFUSED_MOST      7u /* doublings of that: 1.3 s */
+#define REST              50u
+#define GROWN_LEAST       (INT64_C(1) << 20)
 #define LEAST_OFTEN_MS    10u /* a thread that does anything publishes so often */
 
 static struct {
     na_lock_t lock;
     na_nprof_timeline_t *data; /* NULL: the disk was full at the start */
     uint64_t next_sample;
+    bool sampling;    /* a thread is at it, without the lock */
     unsigned refused; /* samples in a row that a sandbox refused: each time it is asked later */
+    uint64_t took_ns; /* the last one, of a processor */
+    uint64_t most_resident;         /* ever, as the kernel said then; 0: it was not asked yet */
+    uint64_t given_back;            /* own_given_back then */
     int64_t last_bytes, last_count; /* of the publication before */
+    int64_t most;                   /* at publications */
+    int64_t grown, fallen;          /* what that was when it was sampled for that */
     uint32_t last_point;            /* where that went */
     bool any;
 } line;
@@ -29,8 +43,10 @@ static struct {
 bool na_timeline_start(void) {
     na_lock_reset(&line.lock);
     line.next_sample = 0;
+    line.sampling = false;
     line.refused = 0;
-    line.last_bytes = line.last_count = 0;
+    line.took_ns = line.most_resident = line.given_back = 0;
+    line.last_bytes = line.last_count = line.most = line.grown = line.fallen = 0;
     line.last_point = 0;
     line.any = false;
     line.data = NULL;
@@ -44,7 +60,6 @@ bool na_timeline_start(void) {
     line.data->check = na_nprof_timeline_check(line.data);
     c->count = 1;
     na_writer_publish(c);
-    atomic_fetch_add_explicit(&na_rec.own_resident, c->length, memory_order_relaxed);
     return true;
 }
 
@@ -111,13 +126,45 @@ static na_nprof_point_t *timeline_point(uint64_t ms) {
     return &d->points[a][i];
 }
 
-static uint64_t next_number(const char **p) {
-    uint64_t v = 0;
-    while (**p >= '0' && **p <= '9')
-        v = v * 10 + (uint64_t)(*(*p)++ - '0');
-    while (**p == ' ')
-        (*p)++;
-    return v;
+/* What /proc/self/status says; what it does not say is 0. */
+typedef struct status {
+    uint64_t size, resident, most, threads; /* KiB, but for the last */
+} status_t;
+
+static void read_status_line(const char *p, status_t *to) {
+    const struct {
+        const char *name;
+        uint64_t *number;
+    } lines[] = {{"VmSize:", &to->size},
+                 {"VmRSS:", &to->resident},
+                 {"VmHWM:", &to->most},
+                 {"Threads:", &to->threads}};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        size_t n = 0;
+        while (lines[i].name[n] != 0 && p[n] == lines[i].name[n])
+            n++;
+        if (lines[i].name[n] != 0) continue;
+        p += n;
+        while (*p == ' ' || *p == '\t')
+            p++;
+        for (; *p >= '0' && *p <= '9'; p++)
+            *lines[i].number = *lines[i].number * 10 + (uint64_t)(*p - '0');
+        return;
+    }
+}
+
+/* By one thread at a time. */
+static status_t read_status(void) {
+    static char text[8192]; /* before what is looked for stand the process's groups */
+    status_t status = {0};
+    long length = na_os_read_file("/proc/self/status", text, sizeof text - 1);
+    text[length > 0 ? length : 0] = 0;
+    for (const char *p = text; *p != 0; p += *p != 0) {
+        read_status_line(p, &status);
+        while (*p != '\n' && *p != 0)
+            p++;
+    }
+    return status;
 }
 
 void na_timeline_threads(void) {
@@ -126,39 +173,51 @@ void na_timeline_threads(void) {
                          __ATOMIC_RELAXED);
 }
 
+/* The most that was in memory since the sample before. What the recorder gave back meanwhile may
+ * have been part of it. */
+static uint64_t most_since(uint64_t resident, uint64_t most_ever) {
+    uint64_t given_back = atomic_load_explicit(&na_rec.own_given_back, memory_order_relaxed);
+    uint64_t by = given_back - line.given_back;
+    if (line.most_resident != 0 && most_ever > line.most_resident && most_ever > resident + by)
+        resident = most_ever - by;
+    line.most_resident = most_ever;
+    line.given_back = given_back;
+    return resident;
+}
+
 static void sample_totals(na_nprof_point_t *now) {
-    char text[1024];
-    long length = na_os_read_file("/proc/self/stat", text, sizeof text - 1);
-    if (length <= 0) {
+    uint64_t began = na_rec_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    const status_t status = read_status();
+    na_own_t own;
+    if (status.size == 0 || !na_own_measure(&own)) {
         if (line.refused < REFUSED_MOST) line.refused++;
         return;
     }
     line.refused = 0;
-    text[length] = 0;
-    const char *p = text + length; /* the program's name may contain anything: from the last ')' */
-    while (p > text && *p != ')')
-        p--;
-    /* field 3 follows; 20: threads, 23: virtual size in bytes, 24: resident pages */
-    for (unsigned field = 2; field < 20 && *p != 0; p++)
-        field += *p == ' ';
-    uint64_t threads = next_number(&p);
-    for (unsigned field = 20; field < 22 && *p != 0; p++)
-        field += *p == ' ';
-    uint64_t size = next_number(&p), resident = next_number(&p) * na_os_page;
-    if (size == 0) return;
+    uint64_t size = status.size << 10, threads = status.threads;
+    uint64_t resident = most_since(status.resident << 10, status.most << 10);
     uint64_t ours = atomic_load(&na_thread_own); /* they are not the program's */
     threads = threads > ours ? threads - ours : 1;
     now->threads = threads < UINT32_MAX ? (uint32_t)threads : UINT32_MAX;
     na_timeline_threads();
-    /* Records lie among the allocator's metadata, and are there for the profile's sake. */
-    uint64_t records = na_rec.records != NULL ? na_rec.records() : 0;
-    uint64_t own = atomic_load_explicit(&na_rec.own_resident, memory_order_relaxed) + records;
-    uint64_t space = na_writer_space() + records;
-    now->physical = resident > own ? resident - own : 0;
-    now->virtual_bytes = size > space ? size - space : 0;
+    now->physical = resident > own.resident ? resident - own.resident : 0;
+    now->virtual_bytes = size > own.space ? size - own.space : 0;
     now->mapped = na_rec.mapped != NULL ? na_rec.mapped() : 0;
-    now->own = own;
+    now->own = own.resident;
     now->flags |= NA_NPROF_POINT_SAMPLED;
+    line.took_ns = na_rec_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
+}
+
+/* Under the lock, which is let go of meanwhile: no other thread waits for it. */
+static void sample(na_nprof_point_t *now, uint64_t ms) {
+    line.sampling = true;
+    na_unlock(&line.lock);
+    sample_totals(now);
+    na_lock(&line.lock);
+    uint64_t rest = line.took_ns * REST / 1000000,
+             least = (uint64_t)SAMPLE_EVERY_MS << line.refused;
+    line.next_sample = ms + (rest > least ? rest : least);
+    line.sampling = false;
 }
 
 /* What was live at the publication before stayed so until this one's interval. */
@@ -180,8 +239,22 @@ static int64_t level_now(int64_t published) {
     return published < 0 ? 0 : published;
 }
 
-void na_timeline_note(const na_timeline_event_t *event, uint64_t ms) {
-    if (line.data == NULL) return;
+/* See above. */
+static bool is_turn(const na_timeline_event_t *event) {
+    if (line.most - line.grown > line.grown / 8 + GROWN_LEAST) {
+        line.grown = line.most;
+        return true;
+    }
+    if (line.most - line.fallen > line.fallen / 16 + GROWN_LEAST &&
+        event->bytes < line.most - line.most / 32) {
+        line.fallen = line.most;
+        return true;
+    }
+    return false;
+}
+
+/* `last`: in any case with a sample. */
+static void note_event(const na_timeline_event_t *event, uint64_t ms, bool last) {
     na_nprof_point_t now = {.requested_max = level_now(event->most),
                             .requested_min = level_now(event->least),
                             .blocks_max = level_now(event->count),
@@ -189,10 +262,8 @@ void na_timeline_note(const na_timeline_event_t *event, uint64_t ms) {
                             .alloc_bytes = event->alloc_bytes,
                             .flags = NA_NPROF_POINT_COUNTED};
     na_lock(&line.lock);
-    if (ms >= line.next_sample) {
-        sample_totals(&now);
-        line.next_sample = ms + ((uint64_t)SAMPLE_EVERY_MS << line.refused);
-    }
+    if (event->most > line.most) line.most = event->most;
+    if (!line.sampling && (is_turn(event) || ms >= line.next_sample || last)) sample(&now, ms);
     na_nprof_point_t *p = timeline_point(ms);
     uint32_t point = (uint32_t)(p - line.data->points[line.data->active]);
     if (line.any) fill_gap(point);
@@ -211,4 +282,20 @@ void na_timeline_note(const na_timeline_event_t *event, uint64_t ms) {
     line.last_point = point;
     __atomic_store_n(&na_rec.header->last_ms, ms, __ATOMIC_RELAXED);
     na_unlock(&line.lock);
+}
+
+void na_timeline_note(const na_timeline_event_t *event, uint64_t ms) {
+    if (line.data != NULL) note_event(event, ms, false);
+}
+
+void na_timeline_end(void) {
+    na_timeline_threads();
+    if (line.data == NULL) return;
+    na_lock(&line.lock);
+    const na_timeline_event_t event = {.bytes = line.last_bytes,
+                                       .most = line.last_bytes,
+                                       .least = line.last_bytes,
+                                       .count = line.last_count};
+    na_unlock(&line.lock);
+    note_event(&event, na_rec_ms(), true);
 }

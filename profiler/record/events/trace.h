@@ -10,8 +10,8 @@
  * library's constructor, in a forked child, or by option), and when the queue is full, the thread
  * that fills buffers does it itself: memory stays bounded, and nothing is lost unless an option
  * prefers that (it is counted). */
-#ifndef NUMALLOC_RECORD_TRACE_H
-#define NUMALLOC_RECORD_TRACE_H
+#ifndef NUMALLOC_PROFILER_RECORD_EVENTS_TRACE_H
+#define NUMALLOC_PROFILER_RECORD_EVENTS_TRACE_H
 
 #include "profiler/record/state/record.h"
 #include "profiler/record/state/state.h"
@@ -25,6 +25,8 @@ void na_trace_configure(const na_profile_config_t *config);
 void na_trace_attached(na_rthread_t *t);
 /* As na_site_moving_left. */
 void na_trace_moving_left(na_rthread_t *t);
+/* A stamp between the thread's last event and its next one, rounded as theirs will be. */
+uint64_t na_trace_place(na_rthread_t *t);
 /* The thread records no more, and nobody takes over: its buffer is done. */
 void na_trace_ended(na_rthread_t *t);
 
@@ -39,6 +41,8 @@ void na_trace_writer_thread(void);
 na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t);
 /* The file is lost: nobody waits for a buffer any more. Safe in a signal handler. */
 void na_trace_writer_lost(void);
+/* Stamps are rounded down to multiples of 1 << this. */
+unsigned na_trace_writer_shift(void);
 /* Units that a buffer holds. */
 uint32_t na_trace_buffer_units(const na_nprof_buffer_t *buffer);
 /* A buffer that its thread leaves. */

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <zlib.h>
 
-#include "alloc/sys/os.h"
-#include "alloc/sys/thread.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/thread.h"
 #include "profiler/format/trace_code.h"
 #include "profiler/record/events/rthreads.h"
 #include "profiler/record/events/trace.h"
@@ -24,6 +24,7 @@
 /* zlib is part of the shared library. A static program has it if it links it. */
 #pragma weak deflateInit2_
 #pragma weak deflate
+#pragma weak deflateParams
 #pragma weak deflateReset
 #pragma weak crc32
 
@@ -72,15 +73,19 @@ static struct {
 static _Atomic uint32_t thread_runs;
 
 static na_nprof_buffer_t *buffer_at(uint64_t offset) {
-    return (na_nprof_buffer_t *)(na_rec.base + offset);
+    return na_rec_at(offset);
 }
 
 static uint64_t buffer_offset(const na_nprof_buffer_t *b) {
-    return (uint64_t)((const uint8_t *)b - na_rec.base);
+    return na_writer_offset(b);
 }
 
 static const na_nprof_chunk_t *chunk_of(const na_nprof_buffer_t *b) {
     return (const na_nprof_chunk_t *)b - 1;
+}
+
+unsigned na_trace_writer_shift(void) {
+    return trace_writer.shift;
 }
 
 /* 0: its page was cut off the file and came back as zeros. */
@@ -99,7 +104,7 @@ static bool is_small(const na_nprof_buffer_t *b) {
 static voidpf own_zalloc(voidpf unused, uInt count, uInt size) {
     (void)unused;
     uint64_t bytes = (uint64_t)count * size;
-    return na_own_alloc(bytes, bytes);
+    return na_own_alloc(bytes);
 }
 
 static void own_zfree(voidpf unused, voidpf memory) {
@@ -112,17 +117,17 @@ static bool packer_ready(packer_t *p) {
     uint32_t units = (uint32_t)(trace_writer.buffer_bytes / sizeof(na_nprof_unit_t));
     p->raw_room = na_trace_code_bound(units);
     p->packed_room = (uint64_t)units * 40 + 4 * NA_NPROF_PAGE; /* 32 a unit would do */
-    p->coder = na_own_alloc(na_trace_coder_bytes(units), na_trace_coder_bytes(units));
-    p->raw = na_own_alloc(p->raw_room, trace_writer.buffer_bytes / 2);
-    uint8_t *packed = na_own_alloc(p->packed_room, trace_writer.buffer_bytes / 4);
+    p->coder = na_own_alloc(na_trace_coder_bytes(units));
+    p->raw = na_own_alloc(p->raw_room);
+    uint8_t *packed = na_own_alloc(p->packed_room);
     if (p->coder == NULL || p->raw == NULL || packed == NULL) return false;
     if (trace_writer.level != 0 && &deflateInit2_ != NULL) {
         p->zlib = (z_stream){.zalloc = own_zalloc, .zfree = own_zfree};
-        /* Coded events repeat themselves in runs. Looking for other repetitions, too, takes half
-         * as long again for a fifth of the size at most: from level 2 on. */
-        int strategy = trace_writer.level == 1 ? Z_RLE : Z_DEFAULT_STRATEGY;
+        /* Looking for repetitions takes twice as long for a fifth of the size at most: from level
+         * 2 on. */
+        int strategy = trace_writer.level == 1 ? Z_HUFFMAN_ONLY : Z_DEFAULT_STRATEGY;
         p->zlib_ready =
-            deflateInit2(&p->zlib, (int)trace_writer.level, Z_DEFLATED, 15, 9, strategy) == Z_OK;
+            deflateInit2(&p->zlib, (int)trace_writer.level, Z_DEFLATED, 15, 8, strategy) == Z_OK;
     }
     p->packed = packed;
     return true;
@@ -133,15 +138,39 @@ static uint32_t checksum(const uint8_t *data, uint64_t bytes) {
     return na_nprof_crc32(data, bytes);
 }
 
+/* So much of the input, with this level from here on; the block ends with it. */
+static bool deflate_part(z_stream *z, uint64_t bytes, int level) {
+    if (deflateParams(z, level, Z_HUFFMAN_ONLY) != Z_OK) return false;
+    z->avail_in = (uInt)bytes;
+    return deflate(z, Z_BLOCK) == Z_OK && z->avail_in == 0;
+}
+
+/* All of it; at level 1 the times are stored as they are: they are two fifths of the bytes, and
+ * would shrink by a quarter. */
+static bool deflate_all(packer_t *p, uint64_t bytes, const na_nprof_trace_t *h) {
+    uint64_t done = 0;
+    if (trace_writer.level == 1 && h->columns != 0 && &deflateParams != NULL) {
+        uint64_t times = h->column_bytes[NA_NPROF_TRACE_TIMES];
+        done = sizeof *h + h->column_bytes[NA_NPROF_TRACE_OPS] + times;
+        if (!deflate_part(&p->zlib, done - times, 1) || !deflate_part(&p->zlib, times, 0) ||
+            deflateParams(&p->zlib, 1, Z_HUFFMAN_ONLY) != Z_OK)
+            return false;
+    }
+    p->zlib.avail_in = (uInt)(bytes - done);
+    return deflate(&p->zlib, Z_FINISH) == Z_STREAM_END;
+}
+
 /* Compresses `raw` into p->packed and fills what depends on that. */
 static bool squeeze(packer_t *p, const uint8_t *raw, uint64_t bytes, na_nprof_chunk_t *c) {
     uint64_t size = 0;
     if (p->zlib_ready && deflateReset(&p->zlib) == Z_OK) {
         p->zlib.next_in = (z_const Bytef *)raw;
-        p->zlib.avail_in = (uInt)bytes;
+        p->zlib.avail_in = 0;
         p->zlib.next_out = p->packed;
         p->zlib.avail_out = (uInt)(p->packed_room - NA_NPROF_PAGE);
-        if (deflate(&p->zlib, Z_FINISH) == Z_STREAM_END) {
+        na_nprof_trace_t h;
+        __builtin_memcpy(&h, raw, sizeof h);
+        if (deflate_all(p, bytes, &h)) {
             size = p->zlib.total_out;
             c->flags = NA_NPROF_SEALED | NA_NPROF_ZLIB;
         }
@@ -287,7 +316,6 @@ static na_nprof_buffer_t *new_buffer(uint64_t bytes) {
     if (c == NULL) return NULL;
     c->count = c->capacity;
     na_writer_publish(c);
-    atomic_fetch_add_explicit(&na_rec.own_resident, bytes, memory_order_relaxed);
     return (na_nprof_buffer_t *)(c + 1);
 }
 
@@ -377,8 +405,7 @@ void na_trace_writer_start(const na_profile_config_t *config) {
     trace_writer.wants_thread = !config->trace_no_thread;
     trace_writer.max = config->trace_max;
     trace_writer.shift = na_rec.tsc ? 5 : 3;
-    if (trace_writer.max != 0)
-        trace_writer.ring = na_own_alloc(RING * sizeof *trace_writer.ring, NA_NPROF_PAGE);
+    if (trace_writer.max != 0) trace_writer.ring = na_own_alloc(RING * sizeof *trace_writer.ring);
 }
 
 void na_trace_writer_take(na_nprof_buffer_t *b) {

@@ -5,7 +5,7 @@
 #include <cpuid.h>
 #endif
 
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/state/state.h"
 
 uint64_t na_rec_clock_ns(long id) {
@@ -33,6 +33,10 @@ uint64_t na_rec_ticks_of_ms(uint64_t ms) {
 uint64_t na_rec_ms_of(uint64_t ticks) {
     int64_t t = (int64_t)(ticks - na_rec.start_ticks);
     return t <= 0 ? 0 : (uint64_t)((unsigned __int128)(uint64_t)t * na_rec.tick_mult >> 64);
+}
+
+uint64_t na_rec_ns_of(uint64_t ticks) {
+    return (uint64_t)((unsigned __int128)ticks * na_rec.tick_mult * 1000000 >> 64);
 }
 
 /* The time stamp counter serves if the processor says that it never changes its rate. That of

@@ -1,12 +1,14 @@
 /* header.c - the constant part of a profile: what ran, where, when, as which process of which job.
  */
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "alloc/machine/topology.h"
-#include "alloc/sys/os.h"
-#include "alloc/sys/syscall.h"
+#include "alloc/core/machine/topology.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/syscall.h"
+#include "profiler/containers/path.h"
 #include "profiler/record/state/state.h"
 
 void na_rec_copy(char *to, size_t size, const char *from) {
@@ -63,6 +65,25 @@ static void read_job_id(char *job, size_t size) {
     }
 }
 
+/* Also before there is a header to read it into. Of a path that is longer the end: the name is
+ * there. Called by one thread at a time. */
+void na_header_program(char *name, size_t size) {
+    NA_SPARSE static char path[4096];
+    struct stat st;
+    long n = na_sys4(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)path, sizeof path - 1);
+    if (n <= 0) {
+        na_rec_copy(name, size, "program");
+        return;
+    }
+    path[n] = 0;
+    size_t length = na_exe_part(path, (size_t)n);
+    if (length != (size_t)n && na_sys4(SYS_newfstatat, AT_FDCWD, (long)path, (long)&st, 0) != 0)
+        path[length] = 0;
+    else
+        length = (size_t)n;
+    na_rec_copy(name, size, length < size ? path : path + length - size + 1);
+}
+
 void na_header_fill(const na_header_facts_t *facts) {
     static const char rank[] = "OMPI_COMM_WORLD_RANK\0PMI_RANK\0PMIX_RANK\0SLURM_PROCID\0";
     static const char size[] = "OMPI_COMM_WORLD_SIZE\0PMI_SIZE\0SLURM_NTASKS\0";
@@ -80,7 +101,8 @@ void na_header_fill(const na_header_facts_t *facts) {
     h->age_shift = NA_AGE_SHIFT;
     h->own_limit = na_rec.own_limit;
     h->checks = NA_NPROF_CHECK_ENTRIES | NA_NPROF_CHECK_ONCE | NA_NPROF_CHECK_SERIES |
-                NA_NPROF_CHECK_LOST | (na_rec.tracing ? 0 : NA_NPROF_CHECK_TWICE);
+                NA_NPROF_CHECK_LOST |
+                (na_rec.tracing ? 0 : NA_NPROF_CHECK_TWICE | NA_NPROF_CHECK_FREES);
     h->pid = facts->pid;
     h->ppid = (int32_t)na_sys0(SYS_getppid);
     h->inherited_pid = facts->parent_pid;
@@ -100,12 +122,13 @@ void na_header_fill(const na_header_facts_t *facts) {
     for (unsigned i = 0; i < h->node_count && na_node_count != 0; i++)
         h->node_ids[i] = (uint16_t)na_node_system_id(i);
     na_rec_copy(h->writer, sizeof h->writer, "numalloc");
+    h->locked = na_rec.locked;
+    long boot = na_os_read_file("/proc/sys/kernel/random/boot_id", h->boot, sizeof h->boot);
+    h->boot[boot > 0 && h->boot[boot - 1] == '\n' ? boot - 1 : 0] = 0;
     struct utsname u;
     if (na_sys1(SYS_uname, (long)&u) == 0) na_rec_copy(h->host, sizeof h->host, u.nodename);
-    long n = na_sys4(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)h->program,
-                     sizeof h->program - 1);
-    if (n <= 0) na_rec_copy(h->program, sizeof h->program, "program");
-    n = na_os_read_file("/proc/self/cmdline", h->command, sizeof h->command);
+    na_header_program(h->program, sizeof h->program);
+    long n = na_os_read_file("/proc/self/cmdline", h->command, sizeof h->command);
     for (long i = 0; i + 1 < n; i++)
         if (h->command[i] == 0) h->command[i] = ' ';
     h->peak_epoch = 1;
@@ -141,19 +164,10 @@ void na_header_environment(void) {
     na_writer_publish(c);
 }
 
-/* Reads the name of the program before there is a header to read it into. */
-void na_header_program(char *name, size_t size) {
-    long n = na_sys4(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)name, (long)size - 1);
-    if (n <= 0)
-        na_rec_copy(name, size, "program");
-    else
-        name[n] = 0;
-}
-
 /* The magic makes the file exist, so it comes last; the checksum covers it and is made on a copy.
  */
 void na_header_seal(void) {
-    na_nprof_header_t *h = na_rec.header, *copied = na_own_alloc(sizeof *h, 4096);
+    na_nprof_header_t *h = na_rec.header, *copied = na_own_alloc(sizeof *h);
     if (copied != NULL) {
         __builtin_memcpy(copied, h, sizeof *h);
         copied->magic = NA_NPROF_MAGIC;

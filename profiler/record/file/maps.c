@@ -1,6 +1,6 @@
 /* maps.c - what the program maps itself, by call and site. A system call is slow: one table for all
  * threads, under a lock. */
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/state/state.h"
 
 #define CHUNK_BYTES (8u << 10)
@@ -35,7 +35,7 @@ static slot_t *call_slot(slot_t *slots, uint32_t mask, uint32_t site, uint32_t c
 static bool grow_calls(void) {
     uint32_t mask = maps.slots == NULL ? 255 : maps.mask * 2 + 1;
     uint64_t bytes = ((uint64_t)mask + 1) * sizeof(slot_t);
-    slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
+    slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes) : NULL;
     if (slots == NULL) return false;
     for (uint32_t i = 0; maps.slots != NULL && i <= maps.mask; i++)
         if (maps.slots[i].call != 0)

@@ -10,29 +10,45 @@
 #include <link.h>
 #include <sys/auxv.h>
 
-#include "alloc/sys/elf_note.h"
-#include "alloc/sys/os.h"
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/print.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/state/state.h"
+#include "profiler/record/unwind/elf_note.h"
 
 #define CHUNK_BYTES (8u << 10)
 
-static void copy_path(na_nprof_module_t *m, const char *s) {
-    size_t i = 0;
-    for (; s[i] != 0 && i < sizeof m->path - 1; i++)
-        m->path[i] = s[i];
-    if (s[i] != 0) m->flags |= NA_NPROF_MODULE_CUT;
+/* One that does not fit leaves its end, with the name. */
+static void copy_path(na_nprof_module_t *m, const char *s, bool cut) {
+    enum { SHOWN = 60 };
+    static _Atomic(bool) said;
+    size_t length = __builtin_strlen(s), room = sizeof m->path - 1;
+    cut |= length > room;
+    na_rec_copy(m->path, sizeof m->path, length > room ? s + length - room : s);
+    if (!cut) return;
+    m->flags |= NA_NPROF_MODULE_CUT;
+    if (!atomic_exchange(&said, true))
+        na_warn(
+            "the profile has no names of the functions of ...%s: its path has more than %u bytes; "
+            "move it, or run it by a shorter path",
+            m->path + room - SHOWN, (uint64_t)room);
 }
 
 static void read_module_build_id(na_nprof_module_t *m) {
     const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)m->start;
     if (m->end - m->start < sizeof *eh || eh->e_ident[EI_MAG0] != ELFMAG0 ||
         eh->e_ident[EI_MAG1] != ELFMAG1 || eh->e_ident[EI_MAG2] != ELFMAG2 ||
-        eh->e_phentsize != sizeof(ElfW(Phdr)) ||
-        eh->e_phoff + eh->e_phnum * sizeof(ElfW(Phdr)) > 4096)
+        eh->e_phentsize != sizeof(ElfW(Phdr)))
         return;
     const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(m->start + eh->e_phoff);
-    for (unsigned i = 0; i < eh->e_phnum; i++) {
+    unsigned count = eh->e_phnum;
+    if (eh->e_phoff + count * sizeof *ph > 4096) {
+        /* Tools that change files put a longer table at the end. The kernel knows the program's. */
+        ph = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+        count = (unsigned)getauxval(AT_PHNUM);
+        if ((uint64_t)(uintptr_t)ph - m->start >= m->end - m->start) return;
+    }
+    for (unsigned i = 0; i < count; i++) {
         uint64_t at = m->bias + ph[i].p_vaddr, end = at + ph[i].p_memsz;
         if (ph[i].p_type != PT_NOTE || at < m->start || end > m->end || end < at) continue;
         na_build_id_t id = na_elf_build_id((const void *)(uintptr_t)at, (size_t)(end - at));
@@ -54,7 +70,6 @@ static na_nprof_module_t *new_module_entry(void) {
             return NULL;
         }
         na_writer_publish(c);
-        atomic_fetch_add_explicit(&na_rec.own_resident, c->length, memory_order_relaxed);
         na_rec.module_chunks++;
         na_rec.module_chunk = c;
     }
@@ -68,7 +83,7 @@ static na_nprof_module_t *new_module_entry(void) {
 static void end_overlapped(uint64_t start, uint64_t end, uint64_t ms) {
     uint64_t used = __atomic_load_n(&na_rec.header->used, __ATOMIC_ACQUIRE);
     for (uint64_t at = NA_NPROF_PAGE; at < used;) {
-        na_nprof_chunk_t *c = (na_nprof_chunk_t *)(na_rec.base + at);
+        na_nprof_chunk_t *c = na_rec_at(at);
         if (__atomic_load_n(&c->magic, __ATOMIC_ACQUIRE) != NA_NPROF_CHUNK_MAGIC) {
             at += NA_NPROF_PAGE; /* being born */
             continue;
@@ -80,6 +95,25 @@ static void end_overlapped(uint64_t start, uint64_t end, uint64_t ms) {
             if (m[i].start < end && start < m[i].end && m[i].unload_ms == NA_NPROF_MODULE_STILL)
                 __atomic_store_n(&m[i].unload_ms, ms, __ATOMIC_RELEASE);
     }
+}
+
+uint32_t na_modules_find(uint32_t id, uint64_t pc, na_nprof_module_t *found) {
+    uint64_t used = __atomic_load_n(&na_rec.header->used, __ATOMIC_ACQUIRE);
+    uint32_t at_pc = 0;
+    for (uint64_t at = NA_NPROF_PAGE; at < used;) {
+        na_nprof_chunk_t *c = (na_nprof_chunk_t *)(na_rec.base + at);
+        bool made = __atomic_load_n(&c->magic, __ATOMIC_ACQUIRE) == NA_NPROF_CHUNK_MAGIC;
+        at += made ? c->length : NA_NPROF_PAGE;
+        if (!made || c->type != NA_NPROF_MODULES) continue;
+        const na_nprof_module_t *m = (const na_nprof_module_t *)(c + 1);
+        for (uint32_t i = 0; i < c->count; i++) {
+            bool is_it = id != 0 ? c->first_id + i == id : pc - m[i].start < m[i].end - m[i].start;
+            if (!is_it || (at_pc != 0 && m[i].unload_ms != NA_NPROF_MODULE_STILL)) continue;
+            at_pc = c->first_id + i;
+            *found = m[i];
+        }
+    }
+    return at_pc;
 }
 
 void na_modules_seen(const na_unwind_seen_t *seen) {
@@ -104,13 +138,14 @@ void na_modules_seen(const na_unwind_seen_t *seen) {
         m->bias = ((const ElfW(Ehdr) *)seen->start)->e_type == ET_EXEC ? 0 : seen->start;
     if (main_program) {
         flags |= NA_NPROF_MODULE_MAIN;
-        copy_path(m, na_rec.header->program);
+        size_t length = __builtin_strlen(na_rec.header->program);
+        copy_path(m, na_rec.header->program, length == sizeof na_rec.header->program - 1);
     } else if (map != NULL && map->l_name != NULL) {
         const char *v = "linux-vdso", *n = map->l_name;
         while (*v != 0 && *v == *n)
             v++, n++;
         if (*v == 0) flags |= NA_NPROF_MODULE_VDSO;
-        copy_path(m, map->l_name);
+        copy_path(m, map->l_name, false);
     }
     if (!main_program && self - seen->start < seen->end - seen->start)
         flags |= NA_NPROF_MODULE_SELF;

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/state/state.h"
 
 #define PACKED_MOST (3 * NA_NPROF_PAGE)   /* of the chunk */
@@ -89,7 +89,7 @@ static uint64_t next_data(uint64_t from, uint64_t bytes) {
 
 /* All chunks, behind the header of the one that they become. */
 static bool pack_chunks(packer_t *p, na_nprof_chunk_t *c, uint64_t bytes) {
-    uint8_t *buffer = na_own_alloc(PIECE, PIECE);
+    uint8_t *buffer = na_own_alloc(PIECE);
     if (buffer == NULL) return false;
     p->from = buffer;
     p->out = (uint32_t *)(void *)(c + 1);
@@ -125,7 +125,7 @@ bool na_pack(void) {
     if (na_os_page != NA_NPROF_PAGE || used > NA_NPROF_PACKED_FILE || bytes <= PACKED_MOST ||
         atomic_load(&na_rec.lost) || h->disk_full != 0 || !allocated_little())
         return false;
-    na_nprof_chunk_t *c = na_own_alloc(PACKED_MOST, PACKED_MOST);
+    na_nprof_chunk_t *c = na_own_alloc(PACKED_MOST);
     if (c == NULL) return false;
     /* What was appended is not mapped: the copy of that is let go of. */
     uint64_t live = (mapped < used ? mapped : used) - NA_NPROF_PAGE;
@@ -133,7 +133,7 @@ bool na_pack(void) {
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (copy <= 0) return false;
     packer_t p = {.to = (uint8_t *)copy};
-    long to = (long)(na_rec.base + NA_NPROF_PAGE);
+    long to = (long)na_rec_at(NA_NPROF_PAGE);
     if (live == 0 || !na_writer_still_ours() || !pack_chunks(&p, c, bytes) ||
         na_sys6(SYS_mremap, copy, (long)bytes, (long)live, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0) !=
             to) {

@@ -20,7 +20,6 @@ static na_nprof_chunk_t *make_ruled_chunk(uint16_t type, uint32_t entries, uint3
     if (c == NULL) return NULL;
     c->capacity = entries;
     na_writer_publish(c);
-    atomic_fetch_add_explicit(&na_rec.own_resident, length, memory_order_relaxed);
     return c;
 }
 

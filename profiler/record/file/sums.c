@@ -5,7 +5,7 @@
  * all others (SUMS), which the header names. A thread may still be in the event that was its last,
  * so the mapping has become private before (na_writer_freeze). Where any of it fails, the file is
  * as good as one without. */
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/state/state.h"
 
 #define PART  NA_NPROF_PAGE /* of the live chunks: what one flipped bit costs */
@@ -107,9 +107,9 @@ static bool write_sums(int fd, na_nprof_chunk_t *c, const sums_t *m, uint64_t at
 void na_sums_add(int fd, na_nprof_header_t *h) {
     uint64_t most = na_nprof_chunk_length(h->used / PART, sizeof(na_nprof_sum_t));
     if (h->used / PART > NA_NPROF_MAX_RAW / sizeof(na_nprof_sum_t)) return;
-    sums_t m = {.fd = fd, .s = na_own_alloc(sizeof *m.s, sizeof *m.s)};
+    sums_t m = {.fd = fd, .s = na_own_alloc(sizeof *m.s)};
     if (m.s == NULL) return;
-    na_nprof_chunk_t *c = na_own_alloc(most, most);
+    na_nprof_chunk_t *c = na_own_alloc(most);
     if (c != NULL) {
         m.sum = (na_nprof_sum_t *)(void *)(c + 1);
         make_crc_table(m.s->table);
@@ -128,7 +128,7 @@ void na_sums_seal(na_nprof_header_t *h) {
 }
 
 void na_sums_finish(bool packed) {
-    na_nprof_header_t *h = na_own_alloc(sizeof *h, sizeof *h);
+    na_nprof_header_t *h = na_own_alloc(sizeof *h);
     if (h == NULL || !na_writer_still_ours()) return;
     __builtin_memcpy(h, na_rec.header, sizeof *h);
     if (!packed) na_sums_add(na_rec.fd, h);

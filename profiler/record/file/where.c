@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "alloc/sys/lock.h"
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/lock.h"
+#include "alloc/core/sys/syscall.h"
+#include "profiler/record/file/folders.h"
 #include "profiler/record/state/state.h"
 
 typedef struct place {
@@ -103,6 +104,21 @@ long na_where_stat(const char *name, struct stat *to) {
 void na_where_unlink(const char *name) {
     long fd = directory_of(&name);
     if (fd != -ENOENT) na_sys3(SYS_unlinkat, fd, (long)name, 0);
+}
+
+long na_where_rename(const char *from, const char *to) {
+    enum { NO_REPLACE = 1 };
+    long fd = directory_of(&from);
+    if (fd == -ENOENT || directory_of(&to) != fd) return -ENOENT;
+    long error = na_sys6(SYS_renameat2, fd, (long)from, fd, (long)to, NO_REPLACE, 0);
+    if (error == 0 || error == -EEXIST) return error;
+    return na_sys4(SYS_renameat, fd, (long)from, fd, (long)to); /* this filesystem cannot */
+}
+
+long na_where_make_folders(char *name) {
+    const char *rest = name;
+    long fd = directory_of(&rest);
+    return fd == -ENOENT ? fd : na_make_folders(fd, name + (rest - name));
 }
 
 const char *na_where_shown(const char *name) {

@@ -1,27 +1,25 @@
 /* writer.c - the profile file: its name, its growth, and the recorder's other memory.
  *
- * The file is mapped where it grows: a place with room for 64 GiB is found once, address space is
- * reserved a little ahead (alloc/sys/reserve.h), each chunk is allocated on disk (fallocate, or
- * zeros where a filesystem has none) BEFORE it is mapped, so that no store can meet a full disk
- * (SIGBUS); all but the first of them, where there is room in plenty. RLIMIT_FSIZE is looked at
- * first, because exceeding it is a signal too. The descriptor is kept far from the program's own,
- * and its identity is checked before each growth: a daemon that closes every descriptor makes us
- * open the file again, and never costs it one of its own. */
+ * The file is mapped where it grows: a place with room for 64 GiB is found, address space is
+ * reserved a little ahead, another place is found where others came first (space.h), each chunk is
+ * allocated on disk (fallocate, or zeros where a filesystem has none) BEFORE it is mapped, so that
+ * no store can meet a full disk (SIGBUS); all but the first of them, where there is room in plenty.
+ * RLIMIT_FSIZE is looked at first, because exceeding it is a signal too. The descriptor is kept far
+ * from the program's own, and its identity is checked before each growth: a daemon that closes
+ * every descriptor makes us open the file again, and never costs it one of its own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 
-#include "alloc/sys/os.h"
-#include "alloc/sys/reserve.h"
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/os.h"
+#include "alloc/core/sys/syscall.h"
+#include "profiler/containers/path.h"
+#include "profiler/record/file/space.h"
 #include "profiler/record/state/state.h"
 #include "profiler/record/state/where.h"
-
-#ifndef MADV_DONTFORK
-#define MADV_DONTFORK 10
-#endif
 
 static void warn(const char *const *parts) {
     char line[2048];
@@ -54,7 +52,10 @@ static const char *reason(long error) {
     case ENFILE:
         return "too many open files; raise the limit with ulimit -n";
     case ENOMEM:
-        return "not enough address space; raise the limit with ulimit -v";
+        return na_os_space_limit() != UINT64_MAX
+                   ? "not enough address space; raise the limit with ulimit -v"
+                   : "the system maps no more memory; raise vm.max_map_count, or the limits of the "
+                     "process's control group";
     case ENAMETOOLONG:
         return "the name is too long; shorten NUMALLOC_PROFILE_FILE";
     case EEXIST:
@@ -101,7 +102,8 @@ static void expand(text_t *t, const char *pattern, uint64_t pid, uint64_t start,
             add_name_number(t, pid);
             break;
         case 'e':
-            add_name_text(t, program);
+            for (size_t i = 0, n = na_name_part(program, NA_NAME_IN_FILE); i < n; i++)
+                add_name_text(t, (char[]){program[i], 0});
             break;
         case 't':
             add_name_number(t, start);
@@ -282,53 +284,64 @@ static long extend_disk(uint64_t end) {
 }
 
 /* Of the file, and of the recorder's other memory. Not part of na_rec: they are in a list. */
-static na_reserve_t file_space, own_space;
-
-#define SPACE_AHEAD_LEAST (UINT64_C(4) << 20)
-/* So much at once. (scripts/python-cost.py builds with more.) */
-#ifndef NA_WRITER_FIRST
-#define NA_WRITER_FIRST NA_RESERVE_UNIT
-#endif
-
-/* A forked child is better off without. It gets by with: it maps its own elsewhere. */
-static void not_for_children(void *unused, void *start, size_t bytes) {
-    (void)unused;
-    static _Atomic bool refused;
-    na_sys_optional(&refused, SYS_madvise, (long)start, (long)bytes, MADV_DONTFORK);
-}
-
-static bool claim(na_reserve_t *space, uint64_t to) {
-    uint64_t ahead = to / 16 > SPACE_AHEAD_LEAST ? to / 16 : SPACE_AHEAD_LEAST;
-    return na_reserve_claim(space, to, ahead, not_for_children, NULL) == NA_RESERVE_DONE;
-}
-
-static bool lies_in_space(const na_reserve_t *space, uintptr_t address) {
-    return address - space->start < __atomic_load_n(&space->opened, __ATOMIC_RELAXED);
-}
+static na_space_t file_space, own_space;
 
 bool na_writer_has_file_at(uintptr_t address) {
-    return lies_in_space(&file_space, address);
+    return na_space_has(&file_space, address);
 }
 
 bool na_writer_is_own(uintptr_t address) {
-    return lies_in_space(&file_space, address) || lies_in_space(&own_space, address);
+    return na_space_has(&file_space, address) || na_space_has(&own_space, address);
 }
 
 uint64_t na_writer_space(void) {
-    return na_reserve_bytes(&file_space) + na_reserve_bytes(&own_space);
+    return na_space_bytes(&file_space) + na_space_bytes(&own_space);
 }
 
-static long map_file(uint64_t offset, uint64_t bytes) {
-    long at = (long)(na_rec.base + offset);
-    if (!claim(&file_space, offset + bytes)) return -ENOMEM;
+void na_writer_each_area(na_area_fn_t visit, void *arg) {
+    na_space_each_area(&file_space, visit, arg);
+    na_space_each_area(&own_space, visit, arg);
+}
+
+uint64_t na_writer_offset(const void *p) {
+    for (uint32_t i = file_space.count; i-- != 0;) {
+        uint64_t offset = (uintptr_t)p - file_space.areas[i].start;
+        if (offset < __atomic_load_n(&file_space.areas[i].opened, __ATOMIC_RELAXED)) return offset;
+    }
+    __builtin_unreachable();
+}
+
+/* [offset, offset + bytes) of the file at its place in an area. 0 or a negative errno. */
+static long map_in_area(const na_reserve_t *area, uint64_t offset, uint64_t bytes) {
+    long at = (long)(area->start + offset);
     long r = na_sys6(SYS_mmap, at, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                      na_rec.fd, (long)offset);
     if (r != at) return r;
-    not_for_children(NULL, (void *)at, bytes);
+    na_space_not_for_children((void *)at, bytes);
     na_os_dump((void *)at, bytes, false);
     if (sparse && offset + bytes <= HOLES_FIRST) /* 32 pages of zeros for each that is touched */
         na_sys3(SYS_madvise, at, (long)bytes, MADV_RANDOM);
     return 0;
+}
+
+/* From its beginning to `end` in an area that is new. Threads may still use pointers into older
+ * ones: to the same pages, which come back there when they are touched. */
+static NA_COLD long move_file(const na_reserve_t *area, uint64_t end) {
+    long old = (long)na_rec_at(0), error = map_in_area(area, 0, end);
+    if (error != 0) return error;
+    na_rec_move_base((uint8_t *)area->start);
+    na_sys3(SYS_madvise, old, (long)na_rec.mapped_to, MADV_DONTNEED);
+    return 0;
+}
+
+static long map_file(uint64_t offset, uint64_t bytes) {
+    na_reserve_result_t result = na_space_reach(&file_space, offset + bytes);
+    if (result == NA_RESERVE_TAKEN && na_space_move(&file_space, offset + bytes))
+        result = NA_RESERVE_DONE;
+    if (result != NA_RESERVE_DONE) return -ENOMEM;
+    const na_reserve_t *area = na_space_area(&file_space);
+    if (area->start == (uintptr_t)na_rec_at(0)) return map_in_area(area, offset, bytes);
+    return move_file(area, offset + bytes);
 }
 
 /* [offset, end) of the file, which is on disk, is mapped, and what is on disk beyond. Under the
@@ -346,26 +359,8 @@ static long extend_map(uint64_t offset, uint64_t end) {
     return error;
 }
 
-/* A place of that size, of which little is charged at first; where address space is limited, an
- * eighth of what the program may have at most. */
-static uint8_t *find_space(na_reserve_t *space, uint64_t want) {
-    const uint64_t least = UINT64_C(4) << 20;
-    uint64_t limit = na_os_space_limit();
-    if (limit / 8 < want) want = limit / 8 < least ? least : limit / 8;
-    for (; want >= least; want /= 4) {
-        want &= ~(uint64_t)(NA_RESERVE_UNIT - 1);
-        if (!na_reserve_find(space, NA_WRITER_FIRST, want)) continue;
-        not_for_children(NULL, (void *)space->start, space->reserved);
-        space->not_in_children = true;
-        na_reserve_join(space);
-        return (uint8_t *)space->start;
-    }
-    return NULL;
-}
-
 bool na_own_find_place(uint64_t bytes) {
-    na_rec.own = find_space(&own_space, bytes);
-    return na_rec.own != NULL;
+    return na_space_begin(&own_space, bytes);
 }
 
 static size_t base_length; /* of `profile_name`, without a number */
@@ -379,52 +374,132 @@ static long open_unnamed(void) {
     return na_sys2(SYS_memfd_create, (long)shown, 1 /* MFD_CLOEXEC */);
 }
 
+/* ".100000" and NA_NPROF_PART are put behind the name. */
 #define MOST_NUMBERS 100000u
+#define NUMBER_ROOM  (sizeof ".100000" NA_NPROF_PART)
 
-/* The next free number after base_length characters of `profile_name`, which go to `path` with it.
- * Numbers that this process gave to the same name are not tried again. */
-static long open_numbered(char *path, size_t size) {
-    static uint64_t last;       /* number given */
-    static uint32_t last_check; /* of the name it was given to */
+static uint32_t name_check; /* of the name that numbers were given to */
+static uint64_t last_number;
+
+/* `profile_name` up to base_length, with the next number, to `path`, and what else is to stand
+ * behind that. Numbers that this process gave to the same name are not given again. False: none is
+ * left. */
+static bool next_free_name(char *path, size_t size, const char *behind) {
     uint32_t check = na_nprof_crc32(profile_name, base_length);
-    if (check != last_check) last = 0;
-    last_check = check;
+    if (check != name_check) last_number = 0;
+    name_check = check;
+    if (last_number == MOST_NUMBERS) return false;
     if (path != profile_name) __builtin_memcpy(path, profile_name, base_length);
-    long fd = -EEXIST;
-    for (uint64_t i = last + 1; i <= MOST_NUMBERS && fd == -EEXIST; i++) {
-        text_t t = {path + base_length, path + size - 1};
-        add_name_text(&t, ".");
-        add_name_number(&t, i);
-        *t.at = 0;
-        fd = open_new(path);
-        last = i;
-    }
-    return fd;
+    text_t t = {path + base_length, path + size - 1};
+    add_name_text(&t, ".");
+    add_name_number(&t, ++last_number);
+    add_name_text(&t, behind);
+    *t.at = 0;
+    return true;
 }
 
 const char *na_writer_name(void) {
     return profile_name;
 }
 
+/* Takes NA_NPROF_PART off the end of a name, or puts it there again. */
+static void set_part(char *name, bool part) {
+    size_t length = __builtin_strlen(name);
+    if (part)
+        __builtin_memcpy(name + length, NA_NPROF_PART, sizeof NA_NPROF_PART);
+    else
+        name[length - (sizeof NA_NPROF_PART - 1)] = 0;
+}
+
+/* A number is taken that nothing has, whole or not: what is given to the other is found out at the
+ * end. */
 long na_writer_open_next(char *copy, size_t size) {
-    long fd = size < sizeof profile_name ? -ENAMETOOLONG : open_numbered(copy, size);
-    if (fd < 0) return fd;
-    long high = na_writer_move_up(fd);
-    if (high < 0) na_where_unlink(copy);
-    return high;
+    struct stat st;
+    long fd = size < sizeof profile_name ? -ENAMETOOLONG : -EEXIST;
+    while (fd == -EEXIST && next_free_name(copy, size, NA_NPROF_PART)) {
+        set_part(copy, false);
+        bool taken = na_where_stat(copy, &st) == 0;
+        set_part(copy, true);
+        if (!taken) fd = open_new(copy);
+    }
+    if (fd >= 0 && (fd = na_writer_move_up(fd)) < 0) na_where_unlink(copy);
+    if (fd >= 0) set_part(copy, false);
+    return fd;
+}
+
+void na_writer_drop_next(char *copy) {
+    set_part(copy, true);
+    na_where_unlink(copy);
+    set_part(copy, false);
+}
+
+long na_writer_name_next(char *copy, size_t size) {
+    static char part[sizeof profile_name];
+    na_rec_copy(part, sizeof part, copy);
+    set_part(part, true);
+    long error = na_where_rename(part, copy);
+    while (error == -EEXIST && next_free_name(copy, size, ""))
+        error = na_where_rename(part, copy);
+    if (error != 0) na_where_unlink(part);
+    return error;
 }
 
 void na_writer_warn(const char *what, const char *path, long error) {
+    enum { HOUR_S = 3600 }; /* a disk that is full stays so, while copies go on */
+    static uint64_t next_ns;
+    uint64_t now = na_rec_clock_ns(CLOCK_MONOTONIC);
+    if (now < next_ns) return;
+    next_ns = now + HOUR_S * UINT64_C(1000000000);
     warn(
         (const char *const[]){"numalloc: ", what, na_where_shown(path), ": ", reason(error), NULL});
 }
 
 /* Does the pattern name a directory? Then the default name goes into it. A name that ends with a
- * slash can only be meant so, and if there is none, opening says that. */
-static bool names_directory(const text_t *t) {
+ * slash can only be meant so, and is made; *error: that failed. */
+static bool names_directory(const text_t *t, long *error) {
     struct stat st;
-    if (t->at > profile_name && t->at[-1] == '/') return true;
+    *error = 0;
+    if (t->at > profile_name && t->at[-1] == '/') {
+        *error = na_where_make_folders(profile_name);
+        return true;
+    }
     return na_where_stat(profile_name, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* For those who wonder whether this process lives, in whatever namespace they are: the lock goes
+ * with the last mapping and descriptor. A forked child has the descriptor until it ends or execs.
+ */
+static bool lock_file(void) {
+    enum { EXCLUSIVE = 2, AT_ONCE = 4 };
+    static _Atomic(bool) refused;
+    return na_sys_optional(&refused, SYS_flock, na_rec.fd, EXCLUSIVE | AT_ONCE, 0) == 0;
+}
+
+/* For numalloc-run, which has made that file: the summary counts who has no profile. */
+static NA_COLD void note_missing(long error) {
+    static char text[sizeof profile_name + sizeof NA_NPROF_MISSING];
+    struct stat st;
+    size_t n = base_length;
+    while (n != 0 && profile_name[n - 1] != '/')
+        n--;
+    __builtin_memcpy(text, profile_name, n);
+    __builtin_memcpy(text + n, NA_NPROF_MISSING, sizeof NA_NPROF_MISSING);
+    long fd = na_where_open(text, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd < 0) return;
+    text_t t = {text, text + sizeof text};
+    add_name_number(&t, (uint64_t)na_sys0(SYS_getpid));
+    add_name_text(&t, " ");
+    add_name_number(&t, (uint64_t)-error);
+    add_name_text(&t, "\n");
+    if (na_sys2(SYS_fstat, fd, (long)&st) == 0 && S_ISREG(st.st_mode))
+        na_sys3(SYS_write, fd, (long)text, t.at - text);
+    na_sys1(SYS_close, fd);
+}
+
+static NA_COLD void no_profile(long error) {
+    note_missing(error);
+    warn((const char *const[]){"numalloc: no profile, ", na_where_shown(profile_name), ": ",
+                               reason(error), NULL});
 }
 
 #define DEFAULT_NAME "numalloc.%e.%p.%t.nprof"
@@ -435,14 +510,15 @@ static bool names_directory(const text_t *t) {
 bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, const char *program) {
     na_where_after_fork();
     na_lock_reset(&opening_lock); /* held, perhaps, by a thread that this child has not */
-    text_t t = {profile_name, profile_name + sizeof profile_name - 8};
+    text_t t = {profile_name, profile_name + sizeof profile_name - NUMBER_ROOM};
     const char *base_name = program;
     for (const char *p = program; *p != 0; p++)
         if (*p == '/') base_name = p + 1;
     if (pattern == NULL || *pattern == 0) pattern = DEFAULT_NAME;
     expand(&t, pattern, (uint64_t)pid, start_unix_ns / 1000000000U, base_name);
     *t.at = 0;
-    if (names_directory(&t)) {
+    long unmade;
+    if (names_directory(&t, &unmade)) {
         if (t.at[-1] != '/') add_name_text(&t, "/");
         expand(&t, DEFAULT_NAME, (uint64_t)pid, start_unix_ns / 1000000000U, base_name);
         *t.at = 0;
@@ -450,7 +526,9 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
     base_length = (size_t)(t.at - profile_name);
     uint64_t first = na_align_up(NA_NPROF_PAGE, na_os_page);
     long fd = na_rec.unnamed ? open_unnamed() : open_new(profile_name);
-    if (fd == -EEXIST) fd = open_numbered(profile_name, sizeof profile_name);
+    while (fd == -EEXIST && next_free_name(profile_name, sizeof profile_name, ""))
+        fd = open_new(profile_name);
+    if (fd == -ENOENT && unmade != 0) fd = unmade;
     bool made = fd >= 0;
     if (made) fd = na_writer_move_up(fd);
     long error = fd < 0 ? fd : 0;
@@ -461,35 +539,35 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
         na_rec.dev = st.st_dev;
         na_rec.ino = st.st_ino;
         sparse = error == 0 && may_be_sparse();
+        na_rec.locked = error == 0 && !na_rec.unnamed && lock_file();
     }
     if (error == 0) error = extend_disk(FIRST_BYTES);
     if (error == 0) {
-        na_rec.base = find_space(&file_space, UINT64_C(64) << 30);
+        bool file = na_space_begin(&file_space, UINT64_C(64) << 30);
         bool own = na_own_find_place(UINT64_C(16) << 30);
-        error = na_rec.base == NULL || !own ? -ENOMEM : map_file(0, first);
+        if (file) na_rec_move_base((uint8_t *)na_space_area(&file_space)->start);
+        error = !file || !own ? -ENOMEM : map_file(0, first);
     }
     if (error != 0) {
         if (made && !na_rec.unnamed) na_where_unlink(profile_name);
         if (fd >= 0) na_sys1(SYS_close, fd);
         na_writer_close();
-        warn((const char *const[]){"numalloc: no profile, ", na_where_shown(profile_name), ": ",
-                                   reason(error), NULL});
+        no_profile(error);
         return false;
     }
     atomic_store(&na_rec.own_used, 0);
     atomic_store(&na_rec.own_given_back, 0);
-    atomic_store(&na_rec.own_resident, first);
     na_rec.mapped_to = first;
-    na_rec.header = (na_nprof_header_t *)na_rec.base;
+    na_rec.header = na_rec_at(0);
     na_rec.header->used = NA_NPROF_PAGE;
     return true;
 }
 
 void na_writer_close(void) {
-    if (na_rec.base != NULL) na_reserve_leave(&file_space);
-    if (na_rec.own != NULL) na_reserve_leave(&own_space);
+    na_space_leave(&file_space);
+    na_space_leave(&own_space);
     if (na_rec.header != NULL && is_ours(na_rec.fd)) na_sys1(SYS_close, na_rec.fd);
-    na_rec.base = na_rec.own = NULL;
+    na_rec_move_base(NULL);
     na_rec.header = NULL;
 }
 
@@ -497,36 +575,43 @@ void na_writer_abandon(void) {
     /* The first chunks have their room on disk: it was address space that they did not get. */
     if (na_writer_still_ours() && !na_rec.unnamed) na_where_unlink(profile_name);
     na_writer_close();
-    warn((const char *const[]){"numalloc: no profile, ", na_where_shown(profile_name), ": ",
-                               reason(-ENOMEM), NULL});
+    no_profile(-ENOMEM);
 }
 
-static uint64_t detached; /* bytes of the private copy */
-
 void na_writer_inherit(bool on) {
-    if (na_rec.own == NULL) return;
-    na_sys3(SYS_madvise, (long)na_rec.own, (long)own_space.reserved,
-            on ? MADV_DOFORK : MADV_DONTFORK);
+    for (uint32_t i = 0; i < own_space.count; i++)
+        na_sys3(SYS_madvise, (long)own_space.areas[i].start, (long)own_space.areas[i].reserved,
+                on ? MADV_DOFORK : MADV_DONTFORK);
 }
 
 void na_writer_detach(void) {
     /* The interrupted code may just have mapped more than is noted: all that the disk has. */
-    uint64_t most = file_space.reserved;
-    detached = na_rec.on_disk > na_rec.mapped_to ? na_rec.on_disk : na_rec.mapped_to;
-    if (detached > most) detached = most;
-    if (na_rec.base != NULL && detached != 0)
-        na_sys6(SYS_mmap, (long)na_rec.base, (long)detached, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_FIXED, na_rec.fd, 0);
-    if (na_rec.header != NULL) na_rec.header->disk_full = 1;
+    uint64_t mapped = na_rec.on_disk > na_rec.mapped_to ? na_rec.on_disk : na_rec.mapped_to;
+    for (uint32_t i = 0; i < file_space.count; i++) {
+        na_reserve_t *area = &file_space.areas[i];
+        if (i == file_space.count - 1)
+            area->opened = mapped < area->reserved ? mapped : area->reserved;
+        if (area->opened != 0)
+            na_sys6(SYS_mmap, (long)area->start, (long)area->opened, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_FIXED, na_rec.fd, 0);
+    }
+    if (na_rec.header != NULL) na_rec.header->disk_full = NA_NPROF_FULL_DISK;
     atomic_store(&na_rec.lost, true);
     atomic_store(&na_rec.lost_said, true);
     na_rec.fd = -1;
     na_rec.dev = na_rec.ino = 0;
 }
 
+void na_writer_forget(void) {
+    na_space_forget(&file_space);
+    na_space_forget(&own_space);
+}
+
 void na_writer_drop(void) {
-    if (na_rec.base != NULL) na_sys2(SYS_munmap, (long)na_rec.base, (long)detached);
-    if (na_rec.own != NULL) na_sys2(SYS_munmap, (long)na_rec.own, (long)own_space.reserved);
+    for (uint32_t i = 0; i < file_space.count; i++)
+        na_sys2(SYS_munmap, (long)file_space.areas[i].start, (long)file_space.areas[i].opened);
+    for (uint32_t i = 0; i < own_space.count; i++)
+        na_sys2(SYS_munmap, (long)own_space.areas[i].start, (long)own_space.areas[i].reserved);
 }
 
 /* The file cannot grow: `error` says why, to the user once. */
@@ -536,7 +621,8 @@ static NA_COLD void stop_growing(long error) {
         na_rec_end_at_once();
         return;
     }
-    if (__atomic_exchange_n(&na_rec.header->disk_full, 1, __ATOMIC_RELAXED) != 0) return;
+    uint32_t full = error == -ENOMEM ? NA_NPROF_FULL_MAPPINGS : NA_NPROF_FULL_DISK;
+    if (__atomic_exchange_n(&na_rec.header->disk_full, full, __ATOMIC_RELAXED) != 0) return;
     warn((const char *const[]){
         "numalloc: the profile stops growing (what is missing is counted): ",
         error == -EBADF ? "the program closed its file, which is not to be found any more; exclude "
@@ -548,7 +634,7 @@ static NA_COLD void stop_growing(long error) {
 void na_writer_lost(void) {
     if (atomic_exchange(&na_rec.lost_said, true)) return;
     atomic_store(&na_rec.lost, true);
-    __atomic_store_n(&na_rec.header->disk_full, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&na_rec.header->disk_full, NA_NPROF_FULL_DISK, __ATOMIC_RELAXED);
     warn((const char *const[]){
         "numalloc: the profile ends here, ", na_where_shown(profile_name),
         ": the file was cut short, or its filesystem has no room left for what is in it; leave it "
@@ -575,12 +661,12 @@ na_nprof_chunk_t *na_writer_chunk(uint16_t type, uint64_t length, uint32_t entry
     if (error == 0) error = extend_disk(offset + length);
     if (error == 0) error = extend_map(offset, offset + length);
     if (error == 0) __atomic_store_n(&h->used, offset + length, __ATOMIC_RELEASE);
+    na_nprof_chunk_t *c = na_rec_at(offset);
     na_unlock(&na_rec.grow);
     if (error != 0) {
         stop_growing(error);
         return NULL;
     }
-    na_nprof_chunk_t *c = (na_nprof_chunk_t *)(na_rec.base + offset);
     c->type = type;
     c->flags = NA_NPROF_LIVE;
     c->length = length;
@@ -633,22 +719,28 @@ void na_writer_trim(void) {
 
 /* What is mapped privately takes memory only where it is changed, and that is by few threads, if by
  * any. Mapped elsewhere first: what fails must not leave a hole. */
+static bool freeze_area(const na_reserve_t *area) {
+    uint64_t bytes = area->opened < na_rec.mapped_to ? area->opened : na_rec.mapped_to;
+    long at = (long)area->start, length = (long)bytes;
+    long copy = na_sys6(SYS_mmap, 0, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+                        na_rec.fd, 0);
+    if (copy <= 0) return false;
+    na_space_not_for_children((void *)copy, bytes);
+    na_os_dump((void *)copy, bytes, false);
+    if (na_sys6(SYS_mremap, copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, at, 0) == at)
+        return true;
+    na_sys2(SYS_munmap, copy, length);
+    return false;
+}
+
 bool na_writer_freeze(void) {
     na_lock(&na_rec.grow);
-    long bytes = (long)na_rec.mapped_to, at = (long)na_rec.base;
-    if (na_writer_still_ours()) {
-        long copy = na_sys6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
-                            na_rec.fd, 0);
-        if (copy > 0) {
-            not_for_children(NULL, (void *)copy, (size_t)bytes);
-            na_os_dump((void *)copy, (size_t)bytes, false);
-            na_rec.frozen =
-                na_sys6(SYS_mremap, copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at, 0) == at;
-            if (!na_rec.frozen) na_sys2(SYS_munmap, copy, bytes);
-        }
-    }
+    bool frozen = na_writer_still_ours();
+    for (uint32_t i = file_space.count; i-- != 0 && frozen;)
+        frozen = freeze_area(&file_space.areas[i]);
+    na_rec.frozen = frozen;
     na_unlock(&na_rec.grow);
-    return na_rec.frozen;
+    return frozen;
 }
 
 bool na_writer_rewrite(na_nprof_chunk_t *c) {
@@ -682,16 +774,16 @@ void na_writer_publish(na_nprof_chunk_t *c) {
     __atomic_store_n(&na_rec.header->own_bytes, own, __ATOMIC_RELAXED);
 }
 
-void *na_own_alloc(uint64_t bytes, uint64_t resident) {
+void *na_own_alloc(uint64_t bytes) {
     bytes = na_align_up(bytes, na_os_page);
-    uint64_t at = atomic_fetch_add_explicit(&na_rec.own_used, bytes, memory_order_relaxed);
-    if (!claim(&own_space, at + bytes)) {
-        atomic_fetch_sub_explicit(&na_rec.own_used, bytes, memory_order_relaxed);
+    void *p = na_space_take(&own_space, bytes);
+    if (p != NULL && !na_os_commit(p, bytes)) p = NULL;
+    if (p == NULL) {
+        if (na_rec.header != NULL)
+            __atomic_fetch_or(&na_rec.header->own_full, NA_NPROF_OWN_REFUSED, __ATOMIC_RELAXED);
         return NULL;
     }
-    void *p = na_rec.own + at;
-    if (na_sys3(SYS_mprotect, (long)p, (long)bytes, PROT_READ | PROT_WRITE) != 0) return NULL;
-    atomic_fetch_add_explicit(&na_rec.own_resident, resident, memory_order_relaxed);
+    atomic_fetch_add_explicit(&na_rec.own_used, bytes, memory_order_relaxed);
     return p;
 }
 
@@ -699,5 +791,4 @@ void na_own_give_back(void *p, uint64_t bytes) {
     bytes = na_align_up(bytes, na_os_page);
     if (na_sys3(SYS_madvise, (long)p, (long)bytes, MADV_DONTNEED) != 0) return;
     atomic_fetch_add_explicit(&na_rec.own_given_back, bytes, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&na_rec.own_resident, bytes, memory_order_relaxed);
 }

@@ -55,8 +55,8 @@
  * has changed, as at nearly every event, what is done is in python_same.h.
  *
  * Used by its own thread, inside the recorder. x86-64 only. */
-#ifndef NUMALLOC_RECORD_PYTHON_H
-#define NUMALLOC_RECORD_PYTHON_H
+#ifndef NUMALLOC_PROFILER_RECORD_PYTHON_PYTHON_H
+#define NUMALLOC_PROFILER_RECORD_PYTHON_PYTHON_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,8 @@
  * python.h.
  *
  * The table of all codes is by checksum, and changed under a lock; each thread has those that it
- * met of late in front of it. Texts that are equal (files, mostly) are stored once. */
+ * met of late in front of it. Texts that are equal (files, mostly) are stored once. Both have a
+ * bound: what a program makes beyond it is one code (nprof_python.h). */
 #include "profiler/record/python/python_same.h"
 
 #define TEXT_CHUNK  (64u << 10)
@@ -22,6 +23,8 @@ static struct {
     slot_t *slots;
     uint32_t mask, used;
     uint32_t next_code, next_word;
+    uint32_t made; /* codes of no file */
+    bool full;     /* what is looked at is not to be stored */
     uint32_t code_chunks, text_chunks;
     na_nprof_chunk_t *code_chunk, *text_chunk;
 } codes;
@@ -31,7 +34,7 @@ void na_py_codes_begin(void) {
     codes.slots = NULL;
     codes.mask = codes.used = 0;
     codes.next_code = 1;
-    codes.next_word = 0;
+    codes.next_word = codes.made = 0;
     codes.code_chunks = codes.text_chunks = 0;
     codes.code_chunk = codes.text_chunk = NULL;
 }
@@ -300,7 +303,7 @@ static slot_t *code_slot(slot_t *slots, uint32_t mask, uint64_t checksum) {
 static bool grow_codes(void) {
     uint32_t mask = codes.slots == NULL ? FIRST_SLOTS - 1 : codes.mask * 2 + 1;
     uint64_t bytes = ((uint64_t)mask + 1) * sizeof(slot_t);
-    slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
+    slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes) : NULL;
     if (slots == NULL) return false;
     for (uint32_t i = 0; codes.slots != NULL && i <= codes.mask; i++)
         if (codes.slots[i].bytes != 0)
@@ -328,7 +331,6 @@ static na_nprof_chunk_t *new_chunk(uint16_t type, uint64_t length, uint32_t entr
     na_nprof_chunk_t *c = na_writer_chunk(type, length, entry, 0, *chunks, first);
     if (c == NULL) return NULL;
     na_writer_publish(c);
-    atomic_fetch_add_explicit(&na_rec.own_resident, length, memory_order_relaxed);
     ++*chunks;
     return c;
 }
@@ -380,6 +382,7 @@ static bool store_text(const text_t *t, bool is_str, na_nprof_python_text_ref_t 
         *ref = (na_nprof_python_text_ref_t){s->value, s->bytes - 1};
         return true;
     }
+    if (codes.full) return false;
     uint32_t bytes = is_str ? to_utf8(t, NULL) : (uint32_t)t->units, word = 0;
     uint8_t *to = bytes != 0 ? new_text(bytes, &word) : NULL;
     if (bytes != 0 && to == NULL) return false;
@@ -462,10 +465,8 @@ static void make_mark(uintptr_t at, const code_t *c, na_py_mark_t *m) {
 }
 
 /* Its id, 0: no room. */
-static uint32_t store_code(uintptr_t address, const code_t *c, uint64_t checksum) {
-    slot_t *s = find_code(checksum);
-    if (s == NULL) return 0;
-    if (s->bytes != 0) return s->value;
+static uint32_t add_code(uintptr_t address, const code_t *c, uint64_t checksum) {
+    slot_t *s;
     na_nprof_python_code_t e = {
         .first_line = c->first_line, .address = address, .checksum = checksum};
     if (codes.next_code >= NA_NPROF_PY_CODES_MOST || !store_text(&c->name, true, &e.name) ||
@@ -488,6 +489,38 @@ static uint32_t store_code(uintptr_t address, const code_t *c, uint64_t checksum
         codes.used++;
     }
     return id;
+}
+
+static const code_t *other_code(void) {
+    static const char name[] = NA_NPROF_PY_OTHER_NAME;
+    static const uint8_t none[1];
+    static code_t other;
+    other.file = other.lines = (text_t){.data = none, .width = 1, .ascii = true};
+    other.name = other.file;
+    other.name.data = (const uint8_t *)name;
+    other.name.units = sizeof name - 1;
+    sum_code(&other);
+    return &other;
+}
+
+/* Its id, 0: no room. It may be that of all that are not kept. */
+static uint32_t store_code(uintptr_t address, const code_t *c, uint64_t checksum) {
+    slot_t *s = find_code(checksum);
+    if (s == NULL) return 0;
+    if (s->bytes != 0) return s->value;
+    bool made = c->file.units != 0 && character(&c->file, 0) == '<';
+    if (codes.next_code < NA_NPROF_PY_CODES_KEPT &&
+        (!made || codes.made < NA_NPROF_PY_MADE_CODES_KEPT)) {
+        codes.made += made;
+        return add_code(address, c, checksum);
+    }
+    na_nprof_python_t *entry = na_py_entry;
+    if (entry->other == 0) {
+        const code_t *other = other_code();
+        __atomic_store_n(&entry->other, add_code(0, other, 1), __ATOMIC_RELEASE);
+    }
+    __atomic_fetch_add(&entry->other_seen, 1, __ATOMIC_RELAXED);
+    return entry->other;
 }
 
 /* ---- for frames ---- */
@@ -513,7 +546,9 @@ static NA_NOINLINE bool learn_code(na_py_thread_t *p, uintptr_t at, na_py_seen_t
     if (id == 0 || life == NULL) {
         na_lock(&codes.lock);
         if (id == 0) id = store_code(at, &c, checksum);
+        codes.full = id == na_py_entry->other;
         if (id != 0 && life == NULL) make_mark(at, &c, &mark);
+        codes.full = false;
         na_unlock(&codes.lock);
         if (id == 0) {
             __atomic_fetch_add(&na_py_entry->lost, 1, __ATOMIC_RELAXED);

@@ -179,6 +179,7 @@ static void tell_file(void) {
     na_nprof_python_t *e = (na_nprof_python_t *)(c + 1);
     c->capacity = c->count = 1;
     e->refused = na_py.refused;
+    e->counted = na_py.layout.frame_owner != NA_PY_NONE;
     e->range_count = na_py.part_count;
     for (uint32_t i = 0; i < na_py.part_count; i++) {
         e->ranges[i][0] = na_py.parts[i][0];

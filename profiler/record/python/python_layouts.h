@@ -4,8 +4,8 @@
  * debuggers at the beginning of _PyRuntime. The test programs.python_layouts holds both against the
  * headers of the versions that are on its machine. Other versions, and interpreters without the
  * GIL, have none. */
-#ifndef NUMALLOC_RECORD_PYTHON_LAYOUTS_H
-#define NUMALLOC_RECORD_PYTHON_LAYOUTS_H
+#ifndef NUMALLOC_PROFILER_RECORD_PYTHON_PYTHON_LAYOUTS_H
+#define NUMALLOC_PROFILER_RECORD_PYTHON_PYTHON_LAYOUTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

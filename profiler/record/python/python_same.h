@@ -4,11 +4,11 @@
  *
  * The code is made three times, once for each way in which frames tell where they are
  * (na_py_how_t): what lies where is then known, and a frame is compared by a dozen instructions. */
-#ifndef NUMALLOC_RECORD_PYTHON_SAME_H
-#define NUMALLOC_RECORD_PYTHON_SAME_H
+#ifndef NUMALLOC_PROFILER_RECORD_PYTHON_PYTHON_SAME_H
+#define NUMALLOC_PROFILER_RECORD_PYTHON_PYTHON_SAME_H
 
-#include "alloc/sys/base.h"
-#include "alloc/sys/lock.h"
+#include "alloc/core/sys/base.h"
+#include "alloc/core/sys/lock.h"
 #include "profiler/record/python/python.h"
 
 #define NA_PY_PAGE_BITS 12

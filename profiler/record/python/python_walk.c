@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/python/python_same.h"
 #include "profiler/record/unwind/umodules.h"
 
@@ -172,7 +172,8 @@ static void set_unit(na_py_frame_t *f) {
     int64_t unit = l->code_start == NA_PY_NONE
                        ? (l->in_units ? (int32_t)f->instr : (int32_t)f->instr >> 1)
                        : (int64_t)(f->instr - f->code - l->code_start) >> 1;
-    f->unit = unit < 0                                   ? NA_NPROF_PY_UNIT_BEFORE
+    f->unit = f->id == na_py_entry->other                ? NA_NPROF_PY_UNIT_NONE
+              : unit < 0                                 ? NA_NPROF_PY_UNIT_BEFORE
               : unit >= (int64_t)NA_NPROF_PY_UNIT_BEFORE ? NA_NPROF_PY_UNIT_NONE
                                                          : (uint32_t)unit;
 }
@@ -193,6 +194,7 @@ static bool read_python_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t 
     f->born = na_py_no_record;
     f->mark.name = 0;
     f->id = 0;
+    f->unit = 0;
     f->outer = UNNAMED;
     f->met = NULL;
     f->shim = false;
@@ -254,7 +256,7 @@ static NA_COLD bool grow_kept(na_py_thread_t *p, uint32_t fresh) {
     uint32_t room = p->room * 4;
     if (room > NA_PY_MOST) return false;
     uint64_t bytes = kept_bytes(room);
-    na_py_frame_t *frames = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
+    na_py_frame_t *frames = na_rec_has_room(bytes) ? na_own_alloc(bytes) : NULL;
     if (frames == NULL) return false;
     const na_py_frame_t *kept = p->kept, *new = p->fresh;
     set_room(p, frames, room);
@@ -289,7 +291,7 @@ static NA_COLD void forget_pages(na_py_thread_t *p, uint32_t unmapped) {
 static NA_COLD na_py_thread_t *make_thread(na_rthread_t *t) {
     uint64_t bytes = sizeof(na_py_thread_t) + kept_bytes(NA_PY_LEAST);
     if (!na_rec_has_room(bytes)) return NULL;
-    na_py_thread_t *p = na_own_alloc(bytes, bytes);
+    na_py_thread_t *p = na_own_alloc(bytes);
     if (p == NULL) return NULL;
     set_room(p, (na_py_frame_t *)(p + 1), NA_PY_LEAST);
     forget_pages(p, atomic_load_explicit(&na_py_unmapped, memory_order_relaxed));
@@ -315,10 +317,10 @@ static bool name_frame(na_rthread_t *t, const na_py_frame_t *outer, na_py_frame_
     if (NA_UNLIKELY(node == 0)) return false;
     f->node = node;
     f->as_outer = node << 1 | f->shim;
-    if (f->id == 0) return true;
     bool by_shims =
         na_py.layout.frame_owner != NA_PY_NONE && na_py.layout.frame_entry == NA_PY_NONE;
     bool entry = by_shims ? outer == NULL || outer->shim : f->entry;
+    if (f->shim || (f->id == 0 && !entry)) return true; /* code 0 with ENTRY: NO_FRAME */
     uint32_t flags = outer == NULL && t->python->cut ? NA_NPROF_STACK_TRUNCATED : 0;
     f->node = na_stacks_enter(t, &f->path, node, na_nprof_py_pc(f->id, f->unit, entry), flags);
     f->as_outer = f->node << 1; /* a shim has no id */
@@ -346,10 +348,10 @@ static void remember_frame(na_py_thread_t *p, const na_py_frame_t *f, uint32_t b
     set_outer(tail, base != 0 ? &p->kept[base - 1] : NULL, base);
 }
 
-/* The node of the innermost frame, which lies inside of the kept ones [0, base). Where groups are
- * counted from the innermost call on, one that runs no frame has to be there. */
+/* The node of the innermost frame, which lies inside of the kept ones [0, base). Groups are counted
+ * from the innermost call on: one that runs no frame has to be there. */
 static uint32_t innermost_node(na_rthread_t *t, const na_py_frame_t *f, uint32_t base) {
-    if (NA_UNLIKELY(t->python->other) && f->shim && is_chain_ended(f)) {
+    if (f->shim && is_chain_ended(f)) {
         uint32_t path = f->path;
         return na_stacks_enter(t, &path, f->node, NA_NPROF_PY_NO_FRAME, 0);
     }

@@ -8,7 +8,7 @@
 #include "profiler/record/unwind/cfi.h"
 #include "profiler/record/unwind/umodules.h"
 
-uint32_t na_batch_enter(const na_batch_t *chain) {
+uint32_t na_access_batch_enter(const na_access_batch_t *chain) {
     uint32_t node = NA_NPROF_ROOT;
     na_lock(&na_access_store_lock);
     for (uint32_t i = chain->count; i-- > 0;) {
@@ -33,14 +33,14 @@ uint32_t na_batch_enter(const na_batch_t *chain) {
 static const uint8_t dwarf[REGISTERS] = {0, 3, 2,  1,  4,  5,  6,  7, NA_DW_RA,
                                          8, 9, 10, 11, 12, 13, 14, 15};
 
-void na_batch_ask(struct perf_event_attr *attr, uint32_t stack) {
+void na_access_batch_ask(struct perf_event_attr *attr, uint32_t stack) {
     if (stack == 0) return;
     attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
     attr->sample_regs_user = MASK;
     attr->sample_stack_user = stack;
 }
 
-uint32_t na_batch_bytes(uint32_t stack) {
+uint32_t na_access_batch_bytes(uint32_t stack) {
     return stack == 0 ? 0 : (1 + REGISTERS + 2) * 8 + stack;
 }
 
@@ -117,7 +117,7 @@ static void unwind(na_cfi_regs_t regs, copy_t *copy, chain_t *to) {
     to->truncated = true;
 }
 
-uint32_t na_batch_of(const uint64_t *words, uint32_t count, bool after_ip) {
+uint32_t na_access_batch_of(const uint64_t *words, uint32_t count, bool after_ip) {
     static chain_t chain;
     if (count < 1 + REGISTERS + 2 || words[0] != PERF_SAMPLE_REGS_ABI_64) return 0;
     na_cfi_regs_t regs = {.valid = (1U << NA_DW_REGS) - 1};
@@ -135,26 +135,26 @@ uint32_t na_batch_of(const uint64_t *words, uint32_t count, bool after_ip) {
     chain.truncated = false;
     unwind(regs, &copy, &chain);
     if (chain.count == 0) return 0;
-    return na_batch_enter(&(na_batch_t){.pcs = chain.pcs,
-                                        .exact = chain.exact,
-                                        .count = chain.count,
-                                        .exact_first = !after_ip,
-                                        .truncated = chain.truncated});
+    return na_access_batch_enter(&(na_access_batch_t){.pcs = chain.pcs,
+                                                      .exact = chain.exact,
+                                                      .count = chain.count,
+                                                      .exact_first = !after_ip,
+                                                      .truncated = chain.truncated});
 }
 
 #else
 
-void na_batch_ask(struct perf_event_attr *attr, uint32_t stack) {
+void na_access_batch_ask(struct perf_event_attr *attr, uint32_t stack) {
     (void)attr;
     (void)stack;
 }
 
-uint32_t na_batch_bytes(uint32_t stack) {
+uint32_t na_access_batch_bytes(uint32_t stack) {
     (void)stack;
     return 0;
 }
 
-uint32_t na_batch_of(const uint64_t *words, uint32_t count, bool after_ip) {
+uint32_t na_access_batch_of(const uint64_t *words, uint32_t count, bool after_ip) {
     (void)words;
     (void)count;
     (void)after_ip;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/sources/access_kmod.h"
 
 #define NA_IBS_TYPE_FILE "/sys/bus/event_source/devices/ibs_op/type"
@@ -35,6 +35,8 @@ int na_kmod_open(na_kmod_t *kmod, char why[NA_KMOD_WHY]) {
             text = NA_IBS_PATH " wants CAP_PERFMON, or its module loaded with trust_file_mode=1";
         else if (fd == -EUSERS)
             text = "the module numalloc_ibs has as many sessions as its max_sessions allows";
+        else if (fd == -EDQUOT)
+            text = "this user has as many sessions as the module's max_user_sessions allows";
         na_why(why, text);
         return (int)fd;
     }
@@ -52,12 +54,48 @@ int na_kmod_open(na_kmod_t *kmod, char why[NA_KMOD_WHY]) {
 
 static void na_kmod_unmap(na_kmod_t *kmod) {
     if (kmod->ring == NULL) return;
-    for (uint32_t i = 0; i < kmod->rings; i++)
-        if (kmod->ring[i].shared != NULL)
-            na_sys2(SYS_munmap, (long)kmod->ring[i].shared, (long)NA_IBS_RING_SIZE(kmod->records));
+    long size = (long)NA_IBS_RING_SIZE(kmod->records);
+    for (uint32_t i = 0; i < kmod->rings; i++) {
+        if (kmod->ring[i].shared == NULL) continue;
+        if (kmod->places == NULL)
+            na_sys2(SYS_munmap, (long)kmod->ring[i].shared, size);
+        else
+            na_sys6(SYS_mmap, (long)kmod->ring[i].shared, size, PROT_READ,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    }
     na_sys2(SYS_munmap, (long)kmod->ring, (long)(kmod->rings * sizeof *kmod->ring));
     kmod->ring = NULL;
-    kmod->records = 0;
+    kmod->records = kmod->mapped = 0;
+}
+
+void na_kmod_why(na_kmod_t *kmod, const char *otherwise, char why[NA_KMOD_WHY]) {
+    struct na_ibs_info info = {.size = sizeof info};
+    bool said = na_ioctl(kmod, NA_IBS_INFO, &info) == 0 && info.refused[0] != '\0';
+    info.refused[sizeof info.refused - 1] = '\0';
+    na_why(why, said ? info.refused : otherwise);
+}
+
+/* Maps the rings of CPUs that have none yet. */
+static long na_kmod_map_missing(na_kmod_t *kmod) {
+    for (uint32_t cpu = 0; cpu < kmod->rings; cpu++) {
+        if (kmod->ring[cpu].shared != NULL) continue;
+        long ring =
+            na_sys6(SYS_mmap, 0, (long)NA_IBS_RING_SIZE(kmod->records), PROT_READ | PROT_WRITE,
+                    MAP_SHARED, kmod->fd, (long)NA_IBS_RING_OFFSET(cpu));
+        /* CPU numbers may have gaps, and some are not online. */
+        if (ring == -EINVAL || ring == -ENODEV) continue;
+        if (ring < 0 && ring > -4096) return ring;
+        kmod->ring[cpu].shared = (struct na_ibs_ring *)ring;
+        kmod->mapped++;
+        if (kmod->places == NULL) continue;
+        /* Not mapped there at once: where that fails, it leaves a hole that others may fill. */
+        long size = (long)NA_IBS_RING_SIZE(kmod->records);
+        ring = na_sys6(SYS_mremap, ring, size, size, MREMAP_MAYMOVE | MREMAP_FIXED,
+                       (long)(kmod->places + cpu * kmod->stride), 0);
+        if (ring < 0 && ring > -4096) return ring;
+        kmod->ring[cpu].shared = (struct na_ibs_ring *)ring;
+    }
+    return 0;
 }
 
 int na_kmod_map(na_kmod_t *kmod, uint32_t records, uint32_t watermark) {
@@ -70,19 +108,10 @@ int na_kmod_map(na_kmod_t *kmod, uint32_t records, uint32_t watermark) {
     if (table < 0 && table > -4096) return (int)table;
     kmod->ring = (na_kmod_ring_t *)table; /* zeroes */
     kmod->records = records;
-    bool any = false;
-    for (uint32_t cpu = 0; cpu < kmod->rings; cpu++) {
-        long ring = na_sys6(SYS_mmap, 0, (long)NA_IBS_RING_SIZE(records), PROT_READ | PROT_WRITE,
-                            MAP_SHARED, kmod->fd, (long)NA_IBS_RING_OFFSET(cpu));
-        if (ring == -EINVAL) continue; /* CPU numbers may have gaps */
-        if (ring < 0 && ring > -4096) {
-            na_kmod_unmap(kmod);
-            return (int)ring;
-        }
-        kmod->ring[cpu].shared = (struct na_ibs_ring *)ring;
-        any = true;
-    }
-    return any ? 0 : -ENXIO;
+    error = na_kmod_map_missing(kmod);
+    if (error == 0 && kmod->mapped == 0) error = -ENXIO;
+    if (error != 0) na_kmod_unmap(kmod);
+    return (int)error;
 }
 
 /* perf's number of the ibs_op PMU, 0: there is none. */
@@ -108,13 +137,10 @@ int na_kmod_start(na_kmod_t *kmod, struct na_ibs_start *start, char why[NA_KMOD_
         if (start->type == 0) start->type = na_ibs_type();
     }
     long error = na_ioctl(kmod, NA_IBS_START, start);
-    const char *text = error == 0 ? "" : "the module numalloc_ibs refuses to start this source";
-    if (error == -EBUSY)
-        text =
-            "the process is sampled already, or other processes sample whole CPUs in another way";
-    else if (error == -ENOSPC)
-        text = "the hardware counter or all watchpoints are taken";
-    na_why(why, text);
+    if (error == 0)
+        why[0] = '\0';
+    else
+        na_kmod_why(kmod, "the module numalloc_ibs refuses to start this source", why);
     return (int)error;
 }
 
@@ -125,6 +151,7 @@ int na_kmod_stop(na_kmod_t *kmod) {
 size_t na_kmod_drain(na_kmod_t *kmod, void (*each)(void *argument, const struct na_ibs_record *),
                      void *argument) {
     size_t count = 0;
+    kmod->most = 0;
     for (uint32_t cpu = 0; cpu < kmod->rings; cpu++) {
         struct na_ibs_ring *shared = kmod->ring[cpu].shared;
         if (shared == NULL) continue;
@@ -132,6 +159,7 @@ size_t na_kmod_drain(na_kmod_t *kmod, void (*each)(void *argument, const struct 
             (const struct na_ibs_record *)((const char *)shared + NA_IBS_HEADER_SIZE);
         uint64_t head = __atomic_load_n(&shared->head, __ATOMIC_ACQUIRE);
         uint64_t tail = shared->tail;
+        if (head - tail > kmod->most) kmod->most = head - tail;
         for (; tail != head; tail++) {
             const struct na_ibs_record *at = &record[tail & (kmod->records - 1)];
             if (at->seq != (uint32_t)tail) {
@@ -161,7 +189,12 @@ int na_kmod_stats(na_kmod_t *kmod, int cpu, struct na_ibs_stats *stats) {
     memset(stats, 0, sizeof *stats);
     stats->size = sizeof *stats;
     stats->cpu = cpu;
-    return (int)na_ioctl(kmod, NA_IBS_STATS, stats);
+    long error = na_ioctl(kmod, NA_IBS_STATS, stats);
+    if (error == 0 && stats->no_ring > kmod->no_ring) { /* a CPU came */
+        kmod->no_ring = stats->no_ring;
+        na_kmod_map_missing(kmod);
+    }
+    return (int)error;
 }
 
 void na_kmod_close(na_kmod_t *kmod) {

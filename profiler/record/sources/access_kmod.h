@@ -4,8 +4,8 @@
  * Calls of one object come from one thread at a time. Nothing here calls malloc or a C library
  * function that may; memory for the table of rings is mapped. After fork the child may only close.
  */
-#ifndef NUMALLOC_RECORD_ACCESS_KMOD_H
-#define NUMALLOC_RECORD_ACCESS_KMOD_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_ACCESS_KMOD_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_ACCESS_KMOD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "kmod-ibs/uapi/numalloc_ibs.h"
 
 typedef struct na_kmod_ring {
-    struct na_ibs_ring *shared; /* NULL: no such CPU */
+    struct na_ibs_ring *shared; /* NULL: no such CPU, or it was not online */
 } na_kmod_ring_t;
 
 typedef struct na_kmod {
@@ -22,8 +22,14 @@ typedef struct na_kmod {
     struct na_ibs_info info;
     uint32_t records; /* of each ring; 0: none are mapped */
     uint32_t rings;   /* size of the table */
+    uint32_t mapped;  /* of these */
+    char *places;     /* where they go, one each `stride` bytes, and what stays mapped after them;
+                         NULL: anywhere, and nothing stays */
+    uint64_t stride;
+    uint64_t no_ring; /* samples on CPUs that had none, when they were looked for */
     na_kmod_ring_t *ring;
     uint64_t drained; /* records handed out */
+    uint64_t most;    /* of these, of the last drain, from the fullest ring */
     uint64_t broken;  /* records that were not what the ring promised, skipped: 0 unless there is a
                          defect */
 } na_kmod_t;
@@ -34,8 +40,12 @@ typedef struct na_kmod {
 /* Opens the device and asks what it can do. 0, or -errno with the reason in `why`. */
 int na_kmod_open(na_kmod_t *kmod, char why[NA_KMOD_WHY]);
 
-/* Makes and maps the rings. Poll and na_kmod_wait return when one holds `watermark` records. */
+/* Makes and maps the rings of the CPUs that are online. Poll and na_kmod_wait return when one holds
+ * `watermark` records. Once an object. */
 int na_kmod_map(na_kmod_t *kmod, uint32_t records, uint32_t watermark);
+
+/* Why the last call was refused, as the module says, or else as the caller does. */
+void na_kmod_why(na_kmod_t *kmod, const char *otherwise, char why[NA_KMOD_WHY]);
 
 /* Fills in the size and starts; `start` then says which period is in force. A source that needs
  * perf's number of ibs_op finds it in /sys. */
@@ -51,7 +61,7 @@ size_t na_kmod_drain(na_kmod_t *kmod, void (*each)(void *argument, const struct 
  * negative: -errno, -ENXIO when the session has ended. */
 int na_kmod_wait(na_kmod_t *kmod, int milliseconds);
 
-/* Counters of one CPU's ring, or of all (-1). */
+/* Counters of one CPU's ring, or of all (-1); then CPUs that came meanwhile are given rings. */
 int na_kmod_stats(na_kmod_t *kmod, int cpu, struct na_ibs_stats *stats);
 
 /* Ends the session. Safe on an object that failed to open. */

@@ -7,7 +7,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include "alloc/machine/topology.h"
+#include "alloc/core/machine/topology.h"
+#include "alloc/core/sys/thread.h"
 #include "profiler/record/sources/access_chain.h"
 
 #define FD_FROM 600 /* out of the way of programs that count on small numbers */
@@ -144,12 +145,16 @@ typedef struct scan {
     const na_perf_plan_t *plan;
     uint32_t refused;
     long error;
-    uint32_t own_tid;
 } scan_t;
 
 static void meet_thread(void *scan, uint32_t tid) {
     scan_t *s = scan;
-    if (tid == 0 || tid == s->own_tid) return;
+    if (tid == 0 || na_thread_tid_is_ours(tid)) return;
+    if (s->plan->may != NULL && !s->plan->may(tid)) {
+        s->refused++;
+        s->error = -EBUSY;
+        return;
+    }
     na_perf_target_t *t = perf_target(tid);
     if (t != NULL) {
         t->seen = true;
@@ -190,7 +195,7 @@ static void each_cpu(scan_t *s) {
 }
 
 uint32_t na_perf_scan(const na_perf_plan_t *plan, na_perf_sample_fn_t each, long *error) {
-    scan_t s = {.plan = plan, .own_tid = (uint32_t)na_sys0(SYS_gettid)};
+    scan_t s = {.plan = plan};
     ring_bytes = plan->ring_bytes;
     aux_bytes = plan->aux_bytes;
     if (plan->cpus) {

@@ -3,8 +3,8 @@
  *
  * One target is one thread: up to NA_PERF_EVENTS events of it, which share a ring. Threads come and
  * go: na_perf_scan makes targets for new ones and closes those of ended ones. */
-#ifndef NUMALLOC_RECORD_ACCESS_PERF_H
-#define NUMALLOC_RECORD_ACCESS_PERF_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_ACCESS_PERF_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_ACCESS_PERF_H
 
 #include <linux/perf_event.h>
 
@@ -40,6 +40,9 @@ typedef struct na_perf_plan {
                      * first event must be disabled: it is enabled when the buffer is there */
     uint32_t group; /* so many of the first are one group, which the first leads; 0: none */
     bool cpus;      /* of each CPU, all processes, instead of this process's threads */
+    /* Whether a thread may have events; asked in each scan, and what it has is closed where not.
+     * NULL: all may. */
+    bool (*may)(uint32_t tid);
     /* Called before a thread's events are opened, and after; NULL: nobody wants to know. */
     void (*before)(uint32_t tid);
     void (*after)(void);

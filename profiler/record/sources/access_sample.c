@@ -80,6 +80,6 @@ uint32_t na_frames_chain(const na_perf_body_t *body, bool in_kernel, uint32_t mo
         pcs[count++] = pc;
     }
     if (met == 0) return 0;
-    return na_batch_enter(&(na_batch_t){
+    return na_access_batch_enter(&(na_access_batch_t){
         .pcs = pcs, .count = count, .exact_first = true, .truncated = truncated || met >= most});
 }

@@ -2,8 +2,8 @@
  * call chain by frame pointers where that was asked for (NUMALLOC_ACCESS_FRAMES).
  *
  * Watchpoints' samples have another form and chains of another kind (access_chain.h). */
-#ifndef NUMALLOC_RECORD_ACCESS_SAMPLE_H
-#define NUMALLOC_RECORD_ACCESS_SAMPLE_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_ACCESS_SAMPLE_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_ACCESS_SAMPLE_H
 
 #include <linux/perf_event.h>
 

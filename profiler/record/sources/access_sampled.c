@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
-#include "alloc/machine/topology.h"
+#include "alloc/core/machine/topology.h"
+#include "alloc/core/sys/thread.h"
 #include "kmod-ibs/uapi/numalloc_ibs.h"
 #include "kmod-ibs/uapi/numalloc_ibs_decode.h"
 #include "profiler/containers/number.h"
@@ -27,8 +29,6 @@
 static na_perf_plan_t sampled_plan, sampled_plan_without; /* call chains */
 static uint32_t frames;   /* of a chain, at most; 0: there are none */
 static uint8_t stores_id; /* PEBS: the entry of the second event */
-/* Counters of whole CPUs, and the module, sample the recorder's own thread, too. */
-static uint32_t own_tid;
 static uint64_t sampled_drain_every = DRAIN_EVERY;
 
 /* ---- levels: the module's names to the file's ---- */
@@ -127,7 +127,8 @@ static void take_memory(na_perf_target_t *t, const struct perf_event_header *hea
         return;
     struct na_ibs_decoded decoded;
     describe_sample(&b, &decoded);
-    if (!decoded.is_access || b.pid != (uint32_t)na_rec.header->pid || b.tid == own_tid) {
+    if (!decoded.is_access || b.pid != (uint32_t)na_rec.header->pid ||
+        na_thread_tid_is_ours(b.tid)) {
         na_access_entry->filtered++;
         return;
     }
@@ -283,7 +284,6 @@ static bool start_ibs(uint64_t period, char why[NA_WHY]) {
         return false;
     }
     unsigned kernel = na_access_kernel();
-    own_tid = (uint32_t)na_sys0(SYS_gettid);
     period = period != 0 ? (period + 15) & ~UINT64_C(15) : IBS_PERIOD;
     if (period < 0x90) period = 0x90;
     sampled_plan = (na_perf_plan_t){.events = 1, .ring_bytes = (uint32_t)(16 * na_os_page)};
@@ -296,7 +296,6 @@ static bool start_ibs(uint64_t period, char why[NA_WHY]) {
     if (sampled_plan.cpus) sampled_plan.ring_bytes = (uint32_t)(64 * na_os_page);
     char format[16];
     if (na_os_read_file(PMUS "ibs_op/format/swfilt", format, sizeof format) > 0) {
-        attr->size = PERF_ATTR_SIZE_VER7;
         attr->config2 = 1;
         attr->exclude_kernel = 1;
     }
@@ -411,13 +410,13 @@ static bool start_numa(uint64_t period, char why[NA_WHY]) {
                       NULL);
         return false;
     }
-    seen = na_own_alloc(PAGES / 8, 4096);
+    seen = na_own_alloc(PAGES / 8);
     if (seen == NULL) {
         na_access_why(why, "no memory", NULL);
         return false;
     }
     if (!start_fault(period, why)) return false;
-    na_access_why(why, "heap pages show up only with NUMALLOC_NUMA=unbound or balanced", NULL);
+    na_access_why(why, "heap pages show up only with NUMALLOC_NUMA=unbound", NULL);
     return true;
 }
 
@@ -456,7 +455,8 @@ static uint64_t own_records;
 
 static void take_kernel_record(void *unused, const struct na_ibs_record *r) {
     (void)unused;
-    if (r->tid == own_tid) {
+    /* Counters of whole CPUs, and the module, sample the library's own threads, too. */
+    if (na_thread_tid_is_ours(r->tid)) {
         own_records++;
         return;
     }
@@ -475,15 +475,22 @@ static void take_kernel_record(void *unused, const struct na_ibs_record *r) {
         .flags = sample_flags(r->flags),
         .exact_ip = (r->flags & NA_IBS_F_IP_INVALID) == 0,
     };
+    raw.caught = na_caught_find(r->cpu, r->seq, &raw.life);
     if (r->latency == UINT16_MAX) raw.flags |= NA_NPROF_SAMPLE_LATENCY_MAX;
     na_access_store_sample(&raw);
 }
 
+/* The kernel asks every processor for the times of its counter: not at each step. */
+#define COUNTERS_EVERY UINT64_C(500000000) /* ns */
+static uint64_t counters_next;
+
 static void read_counters(void) {
     struct na_ibs_stats stats;
+    counters_next = na_access_mono() + COUNTERS_EVERY;
     if (na_kmod_stats(&kmod, -1, &stats) != 0) return;
     na_nprof_access_source_t *e = na_access_entry;
-    e->lost = stats.counter[NA_IBS_LOST] + stats.counter[NA_IBS_NESTED] + kmod.broken;
+    e->lost =
+        stats.counter[NA_IBS_LOST] + stats.counter[NA_IBS_NESTED] + stats.no_ring + kmod.broken;
     e->filtered = stats.counter[NA_IBS_FILTERED] + stats.counter[NA_IBS_GATED] +
                   stats.counter[NA_IBS_STOPPED] + own_records;
     e->throttled = stats.counter[NA_IBS_THROTTLED];
@@ -492,14 +499,61 @@ static void read_counters(void) {
     e->unarmed = stats.unarmed;
 }
 
+/* Records of a ring. At the usual period a processor gives 20 in a millisecond at most. */
+#define RING_RECORDS     4096u
+#define RING_RECORDS_MIN 256u
+#define ALL_RECORDS      (256u << 10) /* of all rings, 16 MiB; on 384 processors 512 each */
+
+/* Those who free look into the rings (access_caught.c): what they read stays mapped. */
+static char *places;
+
+static int open_at_places(char text[NA_KMOD_WHY]) {
+    static uint64_t reserved;
+    int error = na_kmod_open(&kmod, text);
+    if (error != 0) return error;
+    kmod.stride = NA_IBS_RING_SIZE(RING_RECORDS);
+    uint64_t bytes = kmod.info.cpus * kmod.stride;
+    if (places == NULL || bytes > reserved) {
+        long at = na_sys6(SYS_mmap, 0, (long)bytes, PROT_READ,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        places = at < 0 && at > -4096 ? NULL : (char *)at;
+        reserved = bytes;
+    }
+    kmod.places = places;
+    return 0;
+}
+
+static void show_rings(void) {
+    if (places == NULL) return;
+    for (uint32_t cpu = 0; cpu < kmod.rings; cpu++)
+        if (kmod.ring[cpu].shared != NULL)
+            na_caught_ring(cpu, kmod.rings, kmod.ring[cpu].shared, kmod.records);
+}
+
+static void close_kmod(void) {
+    na_caught_end();
+    na_kmod_close(&kmod);
+}
+
+/* The largest rings, up to what is wanted, that the user may lock. */
+static int map_rings(char text[NA_KMOD_WHY]) {
+    uint32_t records = RING_RECORDS;
+    while (records > RING_RECORDS_MIN && records * kmod.info.online > ALL_RECORDS)
+        records /= 2;
+    for (;; records /= 2) {
+        int error = na_kmod_map(&kmod, records, records / 2);
+        if (error == 0) return 0;
+        na_kmod_why(&kmod, "its rings cannot be mapped; raise ulimit -v", text);
+        if (records == NA_IBS_MIN_RECORDS) return error;
+        na_kmod_close(&kmod); /* a session's rings are of one size */
+        char ignored[NA_KMOD_WHY];
+        if (open_at_places(ignored) != 0) return error;
+    }
+}
+
 static bool open_kmod(char why[NA_WHY]) {
     char text[NA_KMOD_WHY];
-    int error = na_kmod_open(&kmod, text);
-    if (error == 0) {
-        error = na_kmod_map(&kmod, 8192, 4096);
-        na_rec_copy(text, sizeof text, "its rings cannot be mapped; raise ulimit -v or -l");
-    }
-    if (error != 0) {
+    if (open_at_places(text) != 0 || map_rings(text) != 0) {
         na_access_why(why, text, NULL);
         na_kmod_close(&kmod);
         return false;
@@ -509,17 +563,18 @@ static bool open_kmod(char why[NA_WHY]) {
         na_sys1(SYS_close, kmod.fd);
         kmod.fd = (int)high;
     }
+    show_rings();
     return true;
 }
 
 static bool start_kmod(struct na_ibs_start *start, char why[NA_WHY]) {
     char text[NA_KMOD_WHY];
-    own_tid = (uint32_t)na_sys0(SYS_gettid);
-    own_records = 0;
+    own_records = counters_next = 0;
+    sampled_drain_every = DRAIN_EVERY / 16;
     if (!open_kmod(why)) return false;
     if (na_kmod_start(&kmod, start, text) != 0) {
         na_access_why(why, text, NULL);
-        na_kmod_close(&kmod);
+        close_kmod();
         return false;
     }
     na_access_entry->period = start->period;
@@ -540,17 +595,20 @@ static bool start_kmod_fault(uint64_t period, char why[NA_WHY]) {
     return start_kmod(&start, why);
 }
 
-/* Made-up accesses to the heap as it is at the beginning: what a test sees of them is only what
- * becomes of samples. A program may have no heap yet when the library comes up, so that it is asked
- * for at each step until there is one. */
+/* Made-up accesses to the heap: what a test sees of them is only what becomes of samples. A program
+ * may have no heap yet when the library comes up, or one of which it uses nothing later on, so that
+ * now and then samples begin anew where it has other pages. */
+#define SIM_EVERY UINT64_C(100000000) /* ns */
 static struct na_ibs_start sim;
-static bool sim_waits;
+static uint64_t sim_pages, sim_next;
+static bool sim_ended; /* it was refused */
 
 /* Stretches of pages of the heap that have memory: elsewhere no sample would have a home. */
-static uint32_t heap_ranges(struct na_ibs_range range[NA_IBS_MAX_RANGES]) {
+static uint32_t heap_ranges(struct na_ibs_range range[NA_IBS_MAX_RANGES], uint64_t *all) {
     unsigned char there[512];
     const na_nprof_access_mapping_t *m;
     uint32_t count = 0;
+    *all = 0;
     for (uint32_t i = 0; (m = na_amaps_heap(i)) != NULL; i++) {
         uint64_t end = 0; /* of the stretch that may go on */
         for (uint64_t at = m->start; at < m->end; at += sizeof there * na_os_page) {
@@ -565,18 +623,22 @@ static uint32_t heap_ranges(struct na_ibs_range range[NA_IBS_MAX_RANGES]) {
                     range[count++].start = page;
                 }
                 range[count - 1].end = end = page + na_os_page;
+                ++*all;
             }
         }
     }
     return count;
 }
 
-/* True: there is no heap, or samples are being made. */
+/* True: there is no heap, or samples are being made of what it is now. */
 static bool begin_sim(char why[NA_WHY]) {
     struct na_ibs_range range[NA_IBS_MAX_RANGES];
-    uint32_t count = heap_ranges(range);
-    sim_waits = count == 0;
-    if (sim_waits) return true;
+    uint64_t pages;
+    uint32_t count = heap_ranges(range, &pages);
+    sim_next = na_access_mono() + SIM_EVERY;
+    if (pages == sim_pages || pages == 0) return true;
+    if (sim_pages != 0) na_kmod_stop(&kmod);
+    sim_pages = pages;
     char text[NA_KMOD_WHY];
     sim.ranges = count;
     sim.range = (uintptr_t)range;
@@ -589,8 +651,10 @@ static bool start_kmod_sim(uint64_t period, char why[NA_WHY]) {
     sim = (struct na_ibs_start){.source = NA_IBS_SOURCE_SIM,
                                 .period = period != 0 ? period : 1000000}; /* ns */
     if (!open_kmod(why)) return false;
+    sim_pages = 0;
+    sim_ended = false;
     if (!begin_sim(why)) {
-        na_kmod_close(&kmod);
+        close_kmod();
         return false;
     }
     na_access_entry->period = sim.period;
@@ -599,17 +663,17 @@ static bool start_kmod_sim(uint64_t period, char why[NA_WHY]) {
 
 static uint64_t step_kmod(void) {
     na_kmod_drain(&kmod, take_kernel_record, NULL);
-    na_access_store_flush();
-    read_counters();
-    return na_access_mono() + DRAIN_EVERY;
+    if (na_access_mono() >= counters_next) read_counters();
+    pace(kmod.most, kmod.records);
+    return next_drain();
 }
 
 static uint64_t step_sim(void) {
-    if (sim_waits) {
+    if (!sim_ended && na_access_mono() >= sim_next) {
         char why[NA_WHY];
         na_amaps_read(na_access_mono());
         if (!begin_sim(why)) {
-            sim_waits = false;
+            sim_ended = true;
             na_rec_copy(na_access_entry->why, sizeof na_access_entry->why, why);
         }
     }
@@ -619,13 +683,16 @@ static uint64_t step_sim(void) {
 static void stop_kmod(void) {
     na_kmod_stop(&kmod);
     step_kmod();
-    na_kmod_close(&kmod);
+    read_counters();
+    close_kmod();
 }
 
 /* The rings are not inherited. */
 static void forget_kmod(void) {
     if (kmod.fd >= 0) na_sys1(SYS_close, kmod.fd);
     kmod = (na_kmod_t){.fd = -1};
+    places = NULL; /* it has holes where rings were */
+    na_caught_forget();
 }
 
 #define MEMORY_FLAGS                                                                               \

@@ -1,7 +1,7 @@
 /* phys_nodes.c - see phys_nodes.h. */
 #include "profiler/record/sources/phys_nodes.h"
 
-#include "alloc/machine/topology.h"
+#include "alloc/core/machine/topology.h"
 #include "profiler/containers/number.h"
 
 #define BLOCKS (1u << 20) /* of 128 MiB and more: all addresses that processors have */
@@ -27,7 +27,7 @@ static uint64_t read_block_size(void) {
 bool na_phys_nodes_start(void) {
     uint64_t size = read_block_size();
     if (size == 0) return false;
-    block_node = na_own_alloc(BLOCKS, 4096);
+    block_node = na_own_alloc(BLOCKS);
     if (block_node == NULL) return false;
     shift = (unsigned)__builtin_ctzll(size);
     bool any = false;

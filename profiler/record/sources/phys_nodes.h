@@ -1,8 +1,8 @@
 /* phys_nodes.h - which node a physical address is on, as /sys says: memory is there in blocks of
  * one size, each of them listed with its node. What comes later (hot-plugged) is not known. Used by
  * the access thread only. */
-#ifndef NUMALLOC_RECORD_PHYS_NODES_H
-#define NUMALLOC_RECORD_PHYS_NODES_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_PHYS_NODES_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_PHYS_NODES_H
 
 #include "profiler/record/access/access_priv.h"
 

@@ -25,8 +25,8 @@
  * wrote between two starts, and begins with a record. The last record of one may be cut off.)
  *
  * No function here allocates, locks or calls the system; any bytes are safe. */
-#ifndef NUMALLOC_RECORD_SPE_DECODE_H
-#define NUMALLOC_RECORD_SPE_DECODE_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_SPE_DECODE_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_SPE_DECODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

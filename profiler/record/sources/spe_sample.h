@@ -6,8 +6,8 @@
  *      | from, to, flags, CPU               |
  *      v                                    v
  *   na_spe_aux_take -> spe_decode.h -> na_spe_describe -> each() */
-#ifndef NUMALLOC_RECORD_SPE_SAMPLE_H
-#define NUMALLOC_RECORD_SPE_SAMPLE_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_SPE_SAMPLE_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_SPE_SAMPLE_H
 
 #include "profiler/record/access/access_priv.h"
 #include "profiler/record/sources/spe_decode.h"

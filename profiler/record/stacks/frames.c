@@ -1,10 +1,10 @@
 /* frames.c - the walk that joins the last one (x86-64). */
 #include "profiler/record/unwind/frames.h"
 
-#include "alloc/sys/base.h"
+#include "alloc/core/sys/base.h"
 #include "profiler/record/state/state.h"
-#include "profiler/record/unwind/rules.h"
 #include "profiler/record/unwind/umodules.h"
+#include "profiler/record/unwind/unwind_rules.h"
 
 /* Kept words are compared where they were, which may be anywhere in the thread's own stack by now:
  * in variables out of scope, or between them. AddressSanitizer is told so. */
@@ -42,14 +42,19 @@ typedef struct walk {
 
 /* ---- room ---- */
 
+static uint64_t kept_bytes(uint64_t room) {
+    return (room + 1) * sizeof(na_frame_t) + room * WORDS_A_FRAME * sizeof(na_frame_words_t) / 2 +
+           room * sizeof(na_frame_pair_t);
+}
+
 /* Doubles the room; both the kept frames and the new ones at the end move. */
 static NA_COLD bool grow_kept_frames(walk_t *w) {
     na_frames_t *f = w->f;
     uint32_t room = f->room == 0 ? NA_FRAMES_LEAST : f->room * 2, fresh = f->room - w->fresh;
     if (room > NA_FRAMES_MOST) return false;
     uint64_t frames = (room + 1) * sizeof *f->frames,
-             words = room * WORDS_A_FRAME * sizeof *f->words / 2, pairs = room * sizeof *f->pairs;
-    uint8_t *p = na_own_alloc(frames + words + pairs, (frames + words + pairs) / 2);
+             words = room * WORDS_A_FRAME * sizeof *f->words / 2;
+    uint8_t *p = na_own_alloc(kept_bytes(room));
     if (p == NULL) return false;
     na_frame_t *to = (na_frame_t *)p + 1;
     to[-1] = (na_frame_t){.sp = UINTPTR_MAX};
@@ -66,6 +71,7 @@ static NA_COLD bool grow_kept_frames(walk_t *w) {
             to_pairs[i] = f->pairs[i];
     }
     w->kept = to + (f->frames != NULL ? w->kept - f->frames : -1);
+    if (f->frames != NULL) na_own_give_back(f->frames - 1, kept_bytes(f->room));
     f->frames = to;
     f->words = to_words;
     f->pairs = to_pairs;
@@ -542,30 +548,43 @@ NA_NOINLINE void na_frames_remember(na_frames_t *f, na_frame_tail_t *tail,
                                     const na_frame_fresh_t *fresh, uint32_t n,
                                     const na_frame_t *joined, size_t place, uint32_t node,
                                     uint32_t cell) {
-    if (n > NA_FRAMES_TAIL_WORDS || joined->sp - fresh->s.sp >= UINT32_MAX) return;
+    uintptr_t sp = fresh->s.sp;
+    /* With frame pointers a step takes two words. */
+    bool pairs = NA_RULE_KIND(fresh[n - 1].rule) == R_RBP;
+    if (n > (pairs ? NA_FRAMES_TAIL_WORDS / 2 : NA_FRAMES_TAIL_WORDS) + 1) return;
+    if (joined->sp - sp >= 8 * UINT16_MAX) return;
     if (NA_LIKELY(tail->pc != 0))
         older_at(f, tail->pc, tail->sp)[f->replaced++ % NA_FRAMES_OLDER] = *tail;
     tail->pc = 0;
-    uint32_t words = 1;
+    uint32_t words = 0;
+    uintptr_t odd = joined->sp - sp;
     tail->special = 0;
-    tail->bp_at = NA_FRAMES_BP_HERE;
+    tail->bp_at = NA_FRAMES_TAIL_BP_HERE;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t rule = fresh[i].rule, slot = NA_RULE_SLOT(rule);
         bool last = i == n - 1, by_bp = NA_RULE_KIND(rule) == R_RBP;
         if (words + !last + by_bp > NA_FRAMES_TAIL_WORDS) return;
-        if (by_bp && tail->bp_at == NA_FRAMES_BP_HERE)
+        if (by_bp && tail->bp_at == NA_FRAMES_TAIL_BP_HERE) {
             tail->special = NA_FRAMES_TAIL_BY_BP;
-        else if (by_bp)
-            tail->word[words++] = (na_frame_word_t){fresh->s.sp + tail->bp_at, fresh[i].s.bp};
-        uintptr_t sp = last ? joined->sp : fresh[i + 1].s.sp;
-        uint32_t at = last ? 0 : words++;
-        tail->word[at] = (na_frame_word_t){sp - 8, last ? joined->pc : fresh[i + 1].s.pc};
-        if (slot != 0) tail->bp_at = (uint32_t)(sp - 8 * (uintptr_t)slot - fresh->s.sp);
+        } else if (by_bp) {
+            tail->at[words] = tail->bp_at;
+            tail->value[words++] = fresh[i].s.bp;
+        }
+        uintptr_t cfa = last ? joined->sp : fresh[i + 1].s.sp;
+        if (!last) {
+            tail->at[words] = (uint16_t)((cfa - 8 - sp) / 8);
+            tail->value[words++] = fresh[i + 1].s.pc;
+        }
+        odd |= cfa - sp;
+        if (slot != 0) tail->bp_at = (uint16_t)((cfa - 8 * (uintptr_t)slot - sp) / 8);
     }
-    if (words != 1 || tail->bp_at != NA_FRAMES_BP_HERE) tail->special |= NA_FRAMES_TAIL_OTHER;
+    if (NA_UNLIKELY((odd & 7) != 0)) return;
+    if (words != 0 || tail->bp_at != NA_FRAMES_TAIL_BP_HERE) tail->special |= NA_FRAMES_TAIL_OTHER;
     tail->words = (uint8_t)words;
+    tail->join_at = (uint16_t)((joined->sp - 8 - sp) / 8);
+    tail->leads = joined->pc;
     tail->place = (uint32_t)place;
-    tail->sp = fresh->s.sp;
+    tail->sp = sp;
     tail->bp = fresh->s.bp;
     tail->join = joined->node;
     tail->node = node;
@@ -635,14 +654,16 @@ NA_NOINLINE bool na_frames_walk_on(na_frames_t *f, na_frame_fresh_t *fresh, uint
     return true;
 }
 
-NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
+NA_NOINLINE bool na_frames_walk(na_frames_t *f, bool learns, uint32_t *same) {
     na_frame_state_t s;
     __asm__ volatile("movq %%rbp, %0\n\t"
                      "movq %%rsp, %1\n\t"
                      "leaq 0(%%rip), %2"
                      : "=r"(s.bp), "=r"(s.sp), "=r"(s.pc));
+    if (NA_UNLIKELY(s.sp - f->stack.lo >= f->stack.size) &&
+        (!learns || !na_unwind_learn(&f->stack, s.sp)))
+        return false;
     uintptr_t hi = f->stack.hi;
-    if (NA_UNLIKELY(s.sp - f->stack.lo >= hi - f->stack.lo)) return false;
     uint32_t generation = atomic_load_explicit(&na_umodule_generation, memory_order_acquire);
     if (NA_LIKELY(generation == f->generation) && NA_LIKELY(f->chain != NULL) &&
         NA_LIKELY(fits(hi, f->chain, &s)))

@@ -14,7 +14,7 @@
  * nothing were kept (na_unwind_thread), which meets the module each time. */
 #include "profiler/record/unwind/frames.h"
 
-#include "alloc/sys/base.h"
+#include "alloc/core/sys/base.h"
 #include "profiler/record/state/state.h"
 #include "profiler/record/unwind/umodules.h"
 
@@ -34,12 +34,13 @@ static NA_COLD bool grow_fp_frames(walk_t *w) {
     uint32_t room = f->room == 0 ? NA_FRAMES_LEAST : f->room * 2, fresh = f->room - w->fresh;
     if (room > NA_FRAMES_MOST) return false;
     uint64_t bytes = room * sizeof *f->frames;
-    na_frame_t *to = na_own_alloc(bytes, bytes / 2);
+    na_frame_t *to = na_own_alloc(bytes);
     if (to == NULL) return false;
     for (uint32_t i = 0; i < f->count; i++)
         to[i] = f->frames[i];
     for (uint32_t i = 0; i < fresh; i++)
         to[room - fresh + i] = f->frames[w->fresh + i];
+    if (f->frames != NULL) na_own_give_back(f->frames, f->room * sizeof *f->frames);
     f->frames = to;
     f->room = room;
     w->fresh = room - fresh;
@@ -90,11 +91,13 @@ static bool joins(walk_t *w, uintptr_t pc, uintptr_t record) {
     return w->kept == upto;
 }
 
-NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
+NA_NOINLINE bool na_frames_walk(na_frames_t *f, bool learns, uint32_t *same) {
     walk_t w = {.f = f, .fresh = f->room, .kept = f->count};
-    uintptr_t record = (uintptr_t)__builtin_frame_address(0), hi = f->stack.hi;
-    if (record - f->stack.lo >= f->stack.size) return false; /* not known yet, or another stack */
-    bool inside = true;                                      /* of the library */
+    uintptr_t record = (uintptr_t)__builtin_frame_address(0);
+    if (record - f->stack.lo >= f->stack.size && (!learns || !na_unwind_learn(&f->stack, record)))
+        return false;
+    uintptr_t hi = f->stack.hi;
+    bool inside = true; /* of the library */
     for (unsigned nth = 0;; nth++) {
         if (record >= hi || hi - record < 16 || (record & 7) != 0) return false;
         uintptr_t raw = WORD(record + 8), pc = na_unwind_address(raw), next = WORD(record);

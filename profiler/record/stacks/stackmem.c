@@ -8,7 +8,7 @@
  * counted. So the figure is a lower bound, taken at points in time. */
 #include <sys/auxv.h>
 
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/state/state.h"
 
 #define EVERY_MS   500u

@@ -4,10 +4,10 @@
  * with the thread's last stack (frames.h). In front of the tree each thread has a table of the
  * nodes that it met: small at first, larger for a thread that meets many. Nodes last as long as the
  * file, so a thread that takes over the place of another goes on with its table. */
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/python/python_same.h"
-#include "profiler/record/stacks/capture.h"
 #include "profiler/record/stacks/tree.h"
+#include "profiler/record/stacks/walk.h"
 #include "profiler/record/state/state.h"
 #include "profiler/record/unwind/umodules.h"
 
@@ -30,7 +30,7 @@ static NA_COLD void grow_edges(na_rthread_t *t) {
     t->edge_misses = 0;
     if (t->edge_bits >= EDGE_BITS_MOST) return;
     uint64_t bytes = sizeof *t->edges << (t->edge_bits + EDGE_BITS_STEP);
-    na_edge_pair_t *edges = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
+    na_edge_pair_t *edges = na_rec_has_room(bytes) ? na_own_alloc(bytes) : NULL;
     if (edges == NULL) return;
     t->edges = edges; /* what the old one knew will be met again */
     t->edge_bits += EDGE_BITS_STEP;
@@ -103,16 +103,25 @@ NA_INLINE size_t walk(na_rthread_t *t, size_t max, uint64_t *exact, bool *trunca
     return n - theirs;
 }
 
-/* A stack that is not kept. */
-static NA_NOINLINE uint32_t capture_whole(na_rthread_t *t) {
-    bool truncated;
+/* A stack that is not kept; its frames are in t->pcs. */
+typedef struct whole {
+    size_t count;
     uint64_t exact;
-    size_t n = walk(t, NA_STACK_MAX, &exact, &truncated);
-    if (truncated) __atomic_fetch_add(&na_rec.header->truncated_stacks, 1, __ATOMIC_RELAXED);
+    bool truncated;
+} whole_t;
+
+static NA_NOINLINE whole_t walk_whole(na_rthread_t *t) {
+    whole_t w;
+    w.count = walk(t, NA_STACK_MAX, &w.exact, &w.truncated);
+    return w;
+}
+
+static NA_NOINLINE uint32_t enter_whole(na_rthread_t *t, const whole_t *w) {
+    if (w->truncated) __atomic_fetch_add(&na_rec.header->truncated_stacks, 1, __ATOMIC_RELAXED);
     uint32_t node = NA_NPROF_ROOT, path = NA_TREE_ROOT_PATH;
-    for (size_t i = n; i-- > 0;) {
-        uint32_t inner =
-            known_child(t, &path, node, t->pcs[i], frame_flags(exact, i, truncated, n));
+    for (size_t i = w->count; i-- > 0;) {
+        uint32_t inner = known_child(t, &path, node, t->pcs[i],
+                                     frame_flags(w->exact, i, w->truncated, w->count));
         if (NA_UNLIKELY(inner == 0)) return lost_stack(node);
         node = inner;
     }
@@ -337,7 +346,11 @@ NA_INLINE uint32_t capture(na_rthread_t *t) {
             if (calls.count != 0) return capture_shadow(t, calls);
         }
     }
-    if (NA_UNLIKELY(!na_frames_walk(&t->frames, &same))) return capture_whole(t);
+    if (NA_UNLIKELY(!na_frames_walk(&t->frames, false, &same))) {
+        whole_t w = walk_whole(t);
+        bool cut = w.truncated && w.count == NA_STACK_MAX;
+        if (!cut || !na_frames_walk(&t->frames, true, &same)) return enter_whole(t, &w);
+    }
     NOTE_KEPT();
     return enter_kept(t, same);
 }
@@ -535,7 +548,7 @@ uint32_t na_stacks_capture(na_rthread_t *t) {
  * whole walk joined kept frames (on x86-64 most come by a shorter way) */
 #include <unistd.h>
 
-#include "alloc/sys/os.h"
+#include "alloc/core/sys/os.h"
 
 #define CHECK_MOST 8192u /* frames compared, from the innermost */
 

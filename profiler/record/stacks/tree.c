@@ -96,13 +96,12 @@ static void fill_slot(slot_t *s, uint32_t id, uint32_t parent, uint64_t pc, uint
 static bool add_chunk(uint32_t k) {
     uint64_t paths = PER_CHUNK * sizeof **tree.paths;
     if (k != 0 && !na_rec_has_room(CHUNK_BYTES + paths)) return false;
-    if (tree.paths[k] == NULL && (tree.paths[k] = na_own_alloc(paths, paths)) == NULL) return false;
+    if (tree.paths[k] == NULL && (tree.paths[k] = na_own_alloc(paths)) == NULL) return false;
     na_nprof_chunk_t *c = na_writer_chunk(NA_NPROF_STACKS, CHUNK_BYTES, sizeof(na_nprof_stack_t), 0,
                                           k, k * PER_CHUNK);
     if (c == NULL) return false;
     na_writer_publish(c);
     atomic_store_explicit(&tree.chunks[k], (na_nprof_stack_t *)(c + 1), memory_order_release);
-    atomic_fetch_add_explicit(&na_rec.own_resident, CHUNK_BYTES, memory_order_relaxed);
     return true;
 }
 
@@ -133,7 +132,7 @@ static bool make_node_table(uint32_t slots) {
     if (tree.table_count == sizeof tree.tables / sizeof tree.tables[0] ||
         (tree.table_count != 0 && !na_rec_has_room(bytes)))
         return false;
-    slot_t *room = na_own_alloc(bytes, bytes);
+    slot_t *room = na_own_alloc(bytes);
     if (room == NULL) return false;
     table_t *t = &tree.tables[tree.table_count++];
     *t = (table_t){slots - 1, room};
@@ -152,7 +151,7 @@ static bool make_node_table(uint32_t slots) {
 
 static uint32_t make_child(uint32_t path, uint32_t parent, uint64_t pc, uint32_t flags) {
     const table_t *t = atomic_load_explicit(&tree.table, memory_order_relaxed);
-    slot_t *s;
+    slot_t *s = NULL;
     uint32_t id = find(t, path, parent, pc, flags, &s);
     if (id != 0) return id;
     /* A table that may not grow is filled further; one free slot has to remain. */
@@ -201,8 +200,8 @@ bool na_tree_start(void) {
     tree.table_count = 0;
     tree.next = 0;
     na_lock_reset(&tree.lock);
-    tree.chunks = na_own_alloc(CHUNK_MAX * sizeof *tree.chunks, 4096);
-    tree.paths = na_own_alloc(CHUNK_MAX * sizeof *tree.paths, 4096);
+    tree.chunks = na_own_alloc(CHUNK_MAX * sizeof *tree.chunks);
+    tree.paths = na_own_alloc(CHUNK_MAX * sizeof *tree.paths);
     /* Entry 0 stands for no stack; entry 1 is the root. */
     if (tree.chunks == NULL || tree.paths == NULL || !make_node_table(FIRST_SLOTS) || !add_chunk(0))
         return false;

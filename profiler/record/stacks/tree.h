@@ -2,13 +2,13 @@
  *
  * A node is (parent, frame, flags); there is one of each, for ever. Threads keep what they met of
  * it in front (stacks.c), so most stacks do not come here. */
-#ifndef NUMALLOC_RECORD_TREE_H
-#define NUMALLOC_RECORD_TREE_H
+#ifndef NUMALLOC_PROFILER_RECORD_STACKS_TREE_H
+#define NUMALLOC_PROFILER_RECORD_STACKS_TREE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/sys/base.h"
+#include "alloc/core/sys/base.h"
 #include "profiler/format/nprof.h"
 #include "profiler/format/nprof_python.h"
 

@@ -4,23 +4,21 @@
  * as the program's call entered the library, or one call further in. A few steps of the usual kind
  * lead to a frame of the last stack (frames.h), whose words are compared. What is in any way
  * different is for na_frames_walk_on and na_frames_walk, which know all kinds. */
-#ifndef NUMALLOC_RECORD_WALK_H
-#define NUMALLOC_RECORD_WALK_H
+#ifndef NUMALLOC_PROFILER_RECORD_STACKS_WALK_H
+#define NUMALLOC_PROFILER_RECORD_STACKS_WALK_H
 
-#include "alloc/sys/base.h"
+#include "alloc/core/sys/base.h"
+#include "profiler/record/stacks/tree.h"
+#include "profiler/record/state/state.h"
 #include "profiler/record/unwind/frames.h"
-#include "profiler/record/unwind/rules.h"
 #include "profiler/record/unwind/umodules.h"
+#include "profiler/record/unwind/unwind_rules.h"
 
 #if defined(__x86_64__)
 
 #define NA_FRAMES_RBP_MATTERS (1u << 31) /* of na_frame_t.rule */
 
 /* ---- is what was kept still so? ---- */
-
-NA_INLINE uintptr_t word_differs(const na_frame_word_t *w) {
-    return *(const uintptr_t *)w->at ^ w->value;
-}
 
 typedef long long two_words_t __attribute__((vector_size(16), aligned(8), may_alias));
 typedef long long two_values_t __attribute__((vector_size(16), may_alias));
@@ -246,11 +244,12 @@ NA_INLINE na_frame_tail_t *older_at(na_frames_t *f, uintptr_t pc, uintptr_t sp) 
 NA_INLINE bool goes_specially(const na_frame_tail_t *tail, uintptr_t *bp) {
     if ((tail->special & NA_FRAMES_TAIL_BY_BP) != 0 && NA_UNLIKELY(tail->bp != *bp)) return false;
     if ((tail->special & NA_FRAMES_TAIL_OTHER) == 0) return true;
+    const uintptr_t *stack = (const uintptr_t *)tail->sp;
     uintptr_t differs = 0;
-    for (uint32_t i = 1; i < tail->words; i++)
-        differs |= word_differs(&tail->word[i]);
+    for (uint32_t i = 0; i < tail->words; i++)
+        differs |= stack[tail->at[i]] ^ tail->value[i];
     if (NA_UNLIKELY(differs != 0)) return false;
-    if (tail->bp_at != NA_FRAMES_BP_HERE) *bp = *(const uintptr_t *)(tail->sp + tail->bp_at);
+    if (tail->bp_at != NA_FRAMES_TAIL_BP_HERE) *bp = stack[tail->bp_at];
     return true;
 }
 
@@ -262,10 +261,9 @@ NA_INLINE bool goes_through(const na_frames_t *f, const na_frame_tail_t *tail,
     if (NA_UNLIKELY(tail->pc != s->pc) || NA_UNLIKELY(tail->sp != s->sp)) return false;
     uint32_t place = tail->place;
     const na_frame_t *kept = f->frames + place;
-    uintptr_t at = tail->word[0].at;
+    const uintptr_t *at = (const uintptr_t *)tail->sp + tail->join_at;
     if (NA_UNLIKELY(place >= f->count) || NA_UNLIKELY(kept->node != tail->join) ||
-        NA_UNLIKELY(kept->sp != at + 8) ||
-        NA_UNLIKELY(*(const uintptr_t *)at != tail->word[0].value))
+        NA_UNLIKELY(kept->sp != (uintptr_t)(at + 1)) || NA_UNLIKELY(*at != tail->leads))
         return false;
     uintptr_t bp = s->bp;
     if (tail->special != 0 && NA_UNLIKELY(!goes_specially(tail, &bp))) return false;
@@ -273,6 +271,95 @@ NA_INLINE bool goes_through(const na_frames_t *f, const na_frame_tail_t *tail,
     return all_alive(f, kept->modules) && unchanged(f, kept->words, kept->pairs);
 }
 
+#endif
+
+/* --- A stack that is captured as nearly all are, in one piece with the event that it belongs to:
+ * the usual walk, then the edges of the few new frames --- */
+
+#define PC_BITS   48 /* of an edge; others are in the tree only */
+#define CELL_BITS 24 /* of an edge; cells beyond are looked up */
+#define NODE_BITS 28 /* tree.c */
+#define CELL_MASK ((1u << CELL_BITS) - 1)
+
+NA_INLINE na_edge_pair_t *edges_at(const na_rthread_t *t, uint32_t path) {
+    return &t->edges[path >> (32 - t->edge_bits)];
+}
+
+/* What an edge holds of its key. Code beyond 2^48, if there is any, has no edges. */
+NA_INLINE uint64_t key_low(uint32_t parent, uint64_t pc) {
+    return pc << 16 | (uint16_t)parent;
+}
+
+NA_INLINE bool is_edge(const na_edge_t *e, uint64_t low, uint32_t parent) {
+    return e->pc48_parent16 == low && e->parent12_node28_cell24 >> (64 - 12) == parent >> 16;
+}
+
+NA_INLINE uint32_t node_of(const na_edge_t *e) {
+    return (uint32_t)(e->parent12_node28_cell24 >> CELL_BITS) & ((1u << NODE_BITS) - 1);
+}
+
+NA_INLINE uint32_t cell_of(const na_edge_t *e) {
+    return (uint32_t)e->parent12_node28_cell24 & CELL_MASK;
+}
+
+/* The thread's edge, NULL: it has none. For a pc below 2^48. */
+NA_INLINE na_edge_t *near_edge(const na_rthread_t *t, uint32_t path, uint32_t parent, uint64_t pc) {
+    na_edge_t *e = edges_at(t, path)->edge;
+    uint64_t low = key_low(parent, pc);
+    if (NA_LIKELY(is_edge(&e[0], low, parent))) return &e[0];
+    return NA_LIKELY(is_edge(&e[1], low, parent)) ? &e[1] : NULL;
+}
+
+/* A stack that was captured. */
+typedef struct na_captured {
+    uint32_t node; /* as na_stacks_capture says */
+    uint32_t cell; /* the thread's, 0: not known (na_stacks_note_cell) */
+} na_captured_t;
+
+/* As na_stacks_capture. */
+na_captured_t na_stacks_capture_slowly(na_rthread_t *t);
+#if defined(__x86_64__)
+/* Of a stack that is `s`, the state in which a function of this library was entered, and what is
+ * outside of it, where no tail was found at the place for it. */
+na_captured_t na_stacks_capture_again(na_rthread_t *t, na_frame_state_t s, bool cell_wanted);
+/* The same where walks are not usual: there may be Python frames. */
+na_captured_t na_stacks_capture_unusual(na_rthread_t *t, const void *entered, bool cell_wanted);
+
+/* The tail is of the stack that begins so. */
+NA_INLINE bool is_of(const na_rthread_t *t, const na_frame_tail_t *tail, const na_frame_state_t *s,
+                     bool cell_wanted) {
+    return NA_LIKELY(goes_through(&t->frames, tail, s)) &&
+           (!cell_wanted || NA_LIKELY(tail->cell != 0));
+}
+#endif
+
+/* Of a thread that came by a function whose frame is `entered` (hooks.h); NULL: it is not known.
+ * cell_wanted: it is asked for. */
+NA_INLINE na_captured_t na_stacks_capture_inline(na_rthread_t *t, const void *entered,
+                                                 bool cell_wanted) {
+#if defined(__x86_64__)
+    if (NA_UNLIKELY(entered == NULL)) return na_stacks_capture_slowly(t);
+    if (!na_frames_usual(&t->frames)) return na_stacks_capture_unusual(t, entered, cell_wanted);
+    const na_frame_state_t s = na_frames_entered(entered);
+    /* No tail begins off the stack: that has not to be asked where one fits. */
+    const na_frame_tail_t *tail = tail_at(&t->frames, &s);
+    if (is_of(t, tail, &s, cell_wanted))
+        return (na_captured_t){.node = tail->node, .cell = tail->cell};
+    return na_stacks_capture_again(t, s, cell_wanted);
+#else
+    (void)entered, (void)cell_wanted;
+    return na_stacks_capture_slowly(t);
+#endif
+}
+
+/* Where stacks are checked, it is done there. */
+#ifdef NA_STACKS_CHECK
+na_captured_t na_stacks_capture_from(na_rthread_t *t, const void *entered, bool cell_wanted);
+#else
+NA_INLINE na_captured_t na_stacks_capture_from(na_rthread_t *t, const void *entered,
+                                               bool cell_wanted) {
+    return na_stacks_capture_inline(t, entered, cell_wanted);
+}
 #endif
 
 #endif

@@ -1,12 +1,12 @@
 /* record.h - starting, ending and copying a profile. One at a time; the caller sees to it that
  * these calls do not overlap. */
-#ifndef NUMALLOC_PROFILER_RECORD_RECORD_H
-#define NUMALLOC_PROFILER_RECORD_RECORD_H
+#ifndef NUMALLOC_PROFILER_RECORD_STATE_RECORD_H
+#define NUMALLOC_PROFILER_RECORD_STATE_RECORD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/track/hooks.h"
+#include "alloc/core/track/hooks.h"
 #include "profiler/format/nprof_policy.h"
 
 struct na_span;
@@ -49,9 +49,9 @@ typedef struct na_profile_config {
     /* Bytes of memory that the allocator holds for blocks; NULL: not known. Called from inside
      * hooks, also in signal handlers: must take no lock. */
     uint64_t (*mapped)(void);
-    /* Bytes of blocks' records, which are the profile's own memory; NULL: there are none. As
+    /* Visits the memory of blocks' records, which is the profile's own; NULL: there is none. As
      * `mapped`. */
-    uint64_t (*records)(void);
+    void (*each_records_room)(void (*visit)(void *arg, uintptr_t start, size_t bytes), void *arg);
     /* Mode trace. */
     na_trace_stacks_t trace_stacks;
     uint64_t trace_buffer; /* bytes of a buffer; a thread's first one is smaller. 0: 1 MiB */
@@ -86,9 +86,9 @@ typedef struct na_profile_config {
     unsigned access_cost;   /* watch: percent of the busiest thread's time at most, 1 to 100 */
     uint32_t access_stack;  /* bytes copied for a sample's call chain: a multiple of 8; 0: none */
     uint32_t access_frames; /* of a sample's call chain by frame pointers, at most; 0: none */
-    /* From an address to a block (alloc/track/lookup.h); NULL: nothing is resolved. */
+    /* From an address to a block (alloc/record/lookup.h); NULL: nothing is resolved. */
     void (*find)(const void *address, struct na_found *found);
-    /* What the rules of a policy did (alloc/policy/policy.h); NULL: there can be none. */
+    /* What the rules of a policy did (profiler/policy/policy.h); NULL: there can be none. */
     bool (*policy)(na_nprof_policy_t *to);
     void (*policy_rules)(na_nprof_rule_t *to, uint32_t count);
     uint32_t (*policy_ruled)(const void *block); /* async-signal-safe */

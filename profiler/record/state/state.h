@@ -4,20 +4,20 @@
  * not inherit. One thread is inside the recorder at most once (a flag in TLS), so its own state
  * needs no protection; an event inside a signal handler that interrupted an event is counted as
  * lost. Locks are held for a few stores or one system call, and never while calling out. */
-#ifndef NUMALLOC_RECORD_STATE_H
-#define NUMALLOC_RECORD_STATE_H
+#ifndef NUMALLOC_PROFILER_RECORD_STATE_STATE_H
+#define NUMALLOC_PROFILER_RECORD_STATE_STATE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/sys/base.h"
-#include "alloc/sys/lock.h"
+#include "alloc/core/sys/base.h"
+#include "alloc/core/sys/lock.h"
 #include "numalloc/instrument.h"
-#include "profiler/format/nprof.h"
 #include "profiler/format/nprof_check.h"
 #include "profiler/format/nprof_control.h"
 #include "profiler/format/nprof_leaks.h"
+#include "profiler/format/nprof_trace.h"
 #include "profiler/record/state/record.h"
 #include "profiler/record/unwind/frames.h"
 
@@ -60,17 +60,21 @@ typedef struct na_rthread {
     struct na_rthread *next;     /* in the list of idle ones */
     struct na_rthread *all_next; /* in the list of all; constant */
     uint32_t index;              /* in the THREADS table, 0: lost */
-    uint32_t known_as;           /* the same, in records; more than those hold if it is lost */
-    uint8_t node;                /* of the cpu at the last allocation */
-    uint64_t record_rest;        /* words[1] of the record of such a one, but for its birth */
-    uintptr_t owner;             /* thread pointer of its thread, 0: idle */
-    na_nprof_thread_t *entry;    /* never NULL; a scratch entry if lost */
+    uint32_t known_as;           /* in records: the same, or a number that others have, too */
+    uint32_t shared_index;       /* of the entry that the place's later threads share; 0: none */
+    na_nprof_thread_t *shared;
+    uint8_t node;             /* of the cpu at the last allocation */
+    uint64_t record_rest;     /* words[1] of the record of such a one, but for its birth */
+    uintptr_t owner;          /* thread pointer of its thread, 0: idle */
+    na_nprof_thread_t *entry; /* never NULL; a scratch entry if lost */
     na_nprof_thread_t scratch;
     /* not yet added to the global figures */
     int64_t published_bytes, published_count; /* of what the entry's allocs less frees come to */
     int64_t high, low;                        /* of those bytes, since published */
     int64_t above, below;                     /* bytes at which to publish next */
     uint64_t due;                             /* ticks at which to publish next */
+    int64_t base_bytes, base_count;           /* of the entry, when this thread began */
+    uint64_t base_allocs, base_alloc_bytes;   /* the same */
     uint64_t noted_allocs, noted_bytes;       /* the timeline knows of */
     uint64_t series_ms;                       /* when the series were told last */
     /* the event before */
@@ -114,9 +118,10 @@ typedef struct na_rthread {
 } na_rthread_t;
 
 typedef struct na_recorder {
-    /* The file, mapped at `base`, where there is room for all that it may become (writer.c). */
+    /* The file is mapped here, and moves where it cannot grow (file/space.h). What was mapped
+     * before stays: pointers into the file are good for ever, but only offsets can be compared. */
     uint8_t *base;
-    na_nprof_header_t *header; /* at base; NULL: no profile is open, nor being opened */
+    na_nprof_header_t *header; /* NULL: no profile is open, nor being opened */
     _Atomic bool ready;        /* all of it is set up; set last, and nobody comes in before */
     int fd;
     uint64_t dev, ino;
@@ -125,17 +130,16 @@ typedef struct na_recorder {
     uint64_t on_disk, mapped_to; /* so far the file exists, and is mapped */
     uint64_t unmapped;           /* bytes of the file that were written, never through a mapping */
     bool frozen;                 /* the mapping is not the file's any more: it does not grow */
-    /* Own memory that is not in the file, mapped at `own`. */
-    uint8_t *own;
-    _Atomic uint64_t own_used, own_resident;
-    _Atomic uint64_t own_given_back; /* of own_used */
+    /* Own memory that is not in the file. */
+    _Atomic uint64_t own_used, own_given_back; /* the latter of the former */
     /* Constant while a profile is open. */
     bool sampling, tracing;
+    bool locked;  /* na_nprof_header_t */
     bool unnamed; /* the file has no name: nobody reads it but this process */
     double interval;
     uint64_t own_limit;       /* 0: none */
     uint64_t (*mapped)(void); /* see na_profile_config_t, as the next ones */
-    uint64_t (*records)(void);
+    void (*each_records_room)(void (*visit)(void *arg, uintptr_t start, size_t bytes), void *arg);
     uint64_t (*mapped_on)(unsigned node);
     uint32_t (*threads_most)(bool from_now);
     const na_record_t *(*record_of)(const void *block);
@@ -150,15 +154,30 @@ typedef struct na_recorder {
     _Atomic int64_t live_bytes, live_count;
     _Atomic int64_t node_live[NA_NPROF_MAX_NODES];
     na_lock_t peak;
+    _Atomic uint64_t next_sum;                /* ticks; see sites.c */
+    _Atomic int64_t ended_bytes, ended_count; /* of threads that are no more */
+    _Atomic uint64_t ended_allocs, ended_alloc_bytes;
+    _Atomic uint32_t places;
     _Atomic uint32_t threads_attached; /* ever */
     _Atomic(na_rthread_t *) idle;
     _Atomic(na_rthread_t *) all; /* ever made */
     na_lock_t tables;            /* THREADS and MODULES chunks */
     na_nprof_chunk_t *thread_chunk, *module_chunk;
     uint32_t thread_chunks, module_chunks, next_thread, next_module;
+    uint32_t threads_beyond; /* that have no entry of their own */
 } na_recorder_t;
 
 extern NA_NEAR na_recorder_t na_rec;
+
+/* What lies at that offset of the file. Who has an offset has it from a thread that met a base at
+ * which it is mapped, and any later base will do. */
+NA_INLINE void *na_rec_at(uint64_t offset) {
+    return __atomic_load_n(&na_rec.base, __ATOMIC_RELAXED) + offset;
+}
+
+NA_INLINE void na_rec_move_base(uint8_t *base) {
+    __atomic_store_n(&na_rec.base, base, __ATOMIC_RELEASE);
+}
 
 /* Something is missing from the profile: one of the header's counts, and their sum. */
 NA_INLINE void na_rec_lose(uint64_t *count, uint64_t by) {
@@ -231,8 +250,37 @@ NA_INLINE bool na_rec_not_ours(const na_record_t *record, uint64_t usable) {
 uint64_t na_rec_clock_ns(long id); /* by system call */
 uint64_t na_rec_ticks(void);       /* of the profile's clock */
 uint64_t na_rec_ticks_slow(void);  /* the same, without a time stamp counter to go by */
-uint64_t na_rec_ms(void);          /* since the start of the profile */
+
+#if defined(__x86_64__)
+
+/* The time stamp counter: monotone on one core, synchronous over cores on every machine whose
+ * kernel calls it invariant. */
+NA_INLINE uint64_t na_ticks(void) {
+    uint64_t lo, hi; /* their upper halves are cleared */
+    __asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
+    return hi << 32 | lo;
+}
+
+#elif defined(__aarch64__)
+
+NA_INLINE uint64_t na_ticks(void) {
+    uint64_t t;
+    __asm__ volatile("isb; mrs %0, cntvct_el0" : "=r"(t));
+    return t;
+}
+
+#else
+#error "numalloc's profiler knows x86-64 and aarch64 only"
+#endif
+
+/* na_rec_ticks without a call. */
+NA_INLINE uint64_t na_rec_now(void) {
+    return NA_LIKELY(na_rec.tsc) ? na_ticks() : na_rec_ticks_slow();
+}
+
+uint64_t na_rec_ms(void); /* since the start of the profile */
 uint64_t na_rec_ms_of(uint64_t ticks);
+uint64_t na_rec_ns_of(uint64_t ticks);    /* what so many take; below 2^52 */
 uint64_t na_rec_ticks_of_ms(uint64_t ms); /* how many make so long */
 /* The time stamp counter serves if the processor says that it never changes its rate. */
 bool na_rec_tsc_is_steady(void);
@@ -258,7 +306,18 @@ void na_header_program(char *name, size_t size);
 /* Bounded; always ends with a zero byte. */
 void na_rec_copy(char *to, size_t size, const char *from);
 
+/* ---- own.c ---- */
+/* All that the process has for the recorder's sake: file, other memory, blocks' records, and of the
+ * library the code and variables that only it uses. */
+typedef struct na_own {
+    uint64_t resident; /* bytes in memory, as the system says of each page */
+    uint64_t space;    /* bytes of address space, without the library's */
+} na_own_t;
+/* False: the system does not say. Reads 8 bytes for each page. One thread at a time. */
+bool na_own_measure(na_own_t *own);
+
 /* ---- writer.c ---- */
+typedef void (*na_area_fn_t)(void *arg, uintptr_t start, size_t bytes);
 /* Makes the file and maps its header; na_rec's file part is set. False: said why on stderr. */
 bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, const char *program);
 void na_writer_close(void);
@@ -267,14 +326,20 @@ bool na_own_find_place(uint64_t bytes);
 /* The file, or other memory of the recorder, is mapped at the address. Async-signal-safe. */
 bool na_writer_has_file_at(uintptr_t address);
 bool na_writer_is_own(uintptr_t address);
+/* Visits what is in use of both. */
+void na_writer_each_area(na_area_fn_t visit, void *arg);
 /* Bytes of address space for both. */
 uint64_t na_writer_space(void);
+/* Where in the file this lies, whichever area it points into. */
+uint64_t na_writer_offset(const void *p);
 /* Whether a child made by fork has a copy of the recorder's own memory. */
 void na_writer_inherit(bool on);
 /* In such a child: the file becomes a private copy, too, and is not the parent's any more. */
 void na_writer_detach(void);
 /* The copies are not needed any more. */
 void na_writer_drop(void);
+/* A child has no mapping of its parent's. */
+void na_writer_forget(void);
 /* Closes and removes the file of a profile that could not begin; says so on stderr. */
 void na_writer_abandon(void);
 /* A chunk of `length` bytes (a multiple of a page), header written, magic not. NULL: the file
@@ -304,9 +369,8 @@ bool na_writer_read(int fd, void *to, uint64_t bytes, uint64_t offset);
  * any more. False: refused, and all is as it was. */
 bool na_writer_freeze(void);
 /* Zeroed memory that is not in the file. NULL: refused. Thread-safe. */
-void *na_own_alloc(uint64_t bytes, uint64_t resident);
-/* All of what na_own_alloc gave, `resident` being as large, is not needed any more: it reads as
- * zero from now on. */
+void *na_own_alloc(uint64_t bytes);
+/* All of what na_own_alloc gave is not needed any more: it reads as zero from now on. */
 void na_own_give_back(void *p, uint64_t bytes);
 
 /* False: so much more would exceed the limit that the user set; the report says that it was met. */
@@ -315,24 +379,31 @@ bool na_rec_has_room(uint64_t bytes); /* cells.c */
 bool na_writer_still_ours(void);
 /* The name of the file as opened. */
 const char *na_writer_name(void);
-/* Opens the next number of the name; the new name goes to `copy`. A descriptor or a negative errno.
- */
+/* Opens a file that is to have the next number of the name, which goes to `copy`, and has
+ * NA_NPROF_PART behind it so far. A descriptor or a negative errno. */
 long na_writer_open_next(char *copy, size_t size);
+/* It is whole: it gets its name, or the next free number of it. 0 or a negative errno. */
+long na_writer_name_next(char *copy, size_t size);
+/* It is not to be. */
+void na_writer_drop_next(char *copy);
 /* Out of the way of the program's descriptors: another number for it, or a negative errno. */
 long na_writer_move_up(long fd);
 /* "numalloc: `what``name`: why" for a negative errno, on stderr. */
+/* At most a line an hour. By one thread at a time. */
 void na_writer_warn(const char *what, const char *name, long error);
 
 /* What is mapped is not the file any more: says so, and keeps from changing it. */
 void na_writer_lost(void);
 
-/* ---- guard.c ---- */
+/* ---- sigbus.c ---- */
 /* Keeps the program alive when the file loses pages. */
-void na_guard_start(void);
+void na_rec_catch_sigbus(void);
 
 /* ---- copy.c ---- */
 /* The profile as it is now, in a file of its own; no hook may be running. False: said why. */
 bool na_copy_make(void);
+/* The same, of a process that ends, into this directory. Others may run on. */
+bool na_copy_last(const char *directory);
 
 /* ---- pack.c ---- */
 /* The profile is closed: packs the file if it holds little. True: did. */
@@ -347,8 +418,10 @@ void na_sums_seal(na_nprof_header_t *header);
 /* Both, of the profile's file, which is frozen; a packed one has its own checksum. */
 void na_sums_finish(bool packed);
 
-/* ---- session.c ---- */
+/* ---- session_chunk.c ---- */
 void na_session_start(const na_profile_config_t *config, uint32_t session);
+/* The profile ends, and the process runs on. */
+void na_session_stopped(void);
 /* Of the header of a copy: what its SESSION chunk says, at this offset of the file; 0: none. */
 uint64_t na_session_entry(na_nprof_session_t *entry);
 
@@ -405,15 +478,12 @@ void na_site_on_sampled_alloc(void **prof, na_record_t *record, void *block, siz
                               size_t usable, na_entry_t entry, const void *entered);
 void na_site_on_sampled_free(void **prof, const na_record_t *record, void *block, size_t usable,
                              na_release_t how, const void *moved_to);
-/* The usual ways, in mode sites (usual.c). A program that has this code without the allocator has
- * none. */
-void *na_traced_sites_alloc(size_t requested, na_entry_t entry, struct na_tcache *tcache,
-                            unsigned cls) __attribute__((weak));
-void na_traced_sites_free(void *block, na_release_t how, struct na_tcache *tcache)
-    __attribute__((weak));
+/* The usual ways, in modes sites and trace (usual.c). A program that has this code without the
+ * allocator has none. */
+extern const struct na_misses na_usual_sites __attribute__((weak));
+extern const struct na_misses na_usual_trace __attribute__((weak));
 /* With accesses: of blocks whose lives are asked for (access_deaths.c) by the hooks. */
-void na_traced_noted_free(void *block, na_release_t how, struct na_tcache *tcache)
-    __attribute__((weak));
+extern const struct na_misses na_usual_noted __attribute__((weak));
 /* What a block counts for: itself, or in mode sample as many as it stands for. */
 typedef struct na_amount {
     uint64_t count; /* scaled */
@@ -436,6 +506,12 @@ void na_site_freed_here(na_rthread_t *t, uint32_t site, uint64_t requested);
 void na_site_publish(na_rthread_t *t);
 /* The same, and what is not published every time: sizes, nodes, the stack. */
 void na_site_publish_all(na_rthread_t *t);
+/* What all threads have come to, read while they run: exact where no other does anything. */
+typedef struct na_sums {
+    int64_t live_bytes, live_count;
+    uint64_t alloc_count, alloc_bytes;
+} na_sums_t;
+na_sums_t na_site_sums(void);
 
 /* ---- shares.c ---- */
 void na_share_publish(na_nprof_cell_t *c, int64_t live);
@@ -457,6 +533,9 @@ void na_ruled_write(void);
 /* Where so many rows of a scan for leaks go, those of an earlier one having gone; NULL: no profile
  * is open, or it has no room. Then na_lost_end. One thread at a time. */
 na_nprof_leak_site_t *na_lost_begin(uint32_t sites);
+/* Before that: room for rows of who holds what; NULL: none. Then na_lost_held_end. */
+na_nprof_leak_held_t *na_lost_held(uint32_t entries);
+void na_lost_held_end(uint32_t entries);
 void na_lost_end(const na_nprof_leaks_t *leaks, uint32_t sites);
 
 /* ---- maps.c ---- */
@@ -477,8 +556,13 @@ typedef struct na_timeline_event {
 void na_timeline_note(const na_timeline_event_t *event, uint64_t ms);
 /* How many threads there were at one time goes into the header. */
 void na_timeline_threads(void);
+/* The same, and what is in memory now, when the profile or a copy of it is completed. */
+void na_timeline_end(void);
 
 /* ---- modules.c ---- */
 void na_modules_seen(const na_unwind_seen_t *seen);
+/* The record of a module, also of one that was unloaded: of this id; id 0: that `pc` lies in, or
+ * lay. Its id, 0: there is none. */
+uint32_t na_modules_find(uint32_t id, uint64_t pc, na_nprof_module_t *found);
 
 #endif

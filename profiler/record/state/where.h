@@ -7,9 +7,9 @@
  * again by name, if that still leads to the same directory. Rights are those of the moment: who may
  * not write there any more is told that there is no profile.
  *
- * A name that the program gave itself (numalloc_profile_start) counts from where it is then. */
-#ifndef NUMALLOC_PROFILER_RECORD_WHERE_H
-#define NUMALLOC_PROFILER_RECORD_WHERE_H
+ * A name that the program gave itself (numalloc_record_start) counts from where it is then. */
+#ifndef NUMALLOC_PROFILER_RECORD_STATE_WHERE_H
+#define NUMALLOC_PROFILER_RECORD_STATE_WHERE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +26,11 @@ void na_where_after_fork(void);
 long na_where_open(const char *name, int flags, int mode);
 long na_where_stat(const char *name, struct stat *to);
 void na_where_unlink(const char *name);
+/* -EEXIST: there is one of the new name, which stays. */
+long na_where_rename(const char *from, const char *to);
+
+/* Makes the directories before each slash of the name. 0 or a negative errno. */
+long na_where_make_folders(char *name);
 
 /* The name for a message: whole, where the process is in another directory. */
 const char *na_where_shown(const char *name);

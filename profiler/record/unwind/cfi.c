@@ -5,7 +5,7 @@
  * read is checked against the end of its entry, and every entry against the module's range. */
 #include "profiler/record/unwind/cfi.h"
 
-#include "alloc/sys/base.h"
+#include "alloc/core/sys/base.h"
 
 /* DW_EH_PE pointer encodings. */
 enum {

@@ -4,8 +4,8 @@
  * programs up to the address. The result is a full row of register rules; most rows can be packed
  * into 31 bits (na_rule_t), which is what the walker caches. Nothing here allocates, locks or
  * calls the C library; stack use is under 2 KiB. */
-#ifndef NUMALLOC_RECORD_CFI_H
-#define NUMALLOC_RECORD_CFI_H
+#ifndef NUMALLOC_PROFILER_RECORD_UNWIND_CFI_H
+#define NUMALLOC_PROFILER_RECORD_UNWIND_CFI_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -19,34 +19,29 @@
  * This is x86-64's. Elsewhere stacks are walked by frame pointers, of which less has to be kept:
  * frames_fp.c. Used by its own thread, never by a signal handler that interrupted it. Allocates by
  * na_own_alloc only. */
-#ifndef NUMALLOC_RECORD_FRAMES_H
-#define NUMALLOC_RECORD_FRAMES_H
+#ifndef NUMALLOC_PROFILER_RECORD_UNWIND_FRAMES_H
+#define NUMALLOC_PROFILER_RECORD_UNWIND_FRAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pagemap/registry.h"
+#include "pagemap/pagemap.h"
 #include "profiler/record/unwind/unwind.h"
 
 #define NA_FRAMES_LEAST 256u       /* room at first */
 #define NA_FRAMES_MOST  (1u << 17) /* deeper stacks are walked as if nothing were kept */
 
 typedef struct na_frame {
-    uintptr_t pc, sp, bp;  /* as they are when the call that is under way has returned */
-    uint32_t node;         /* kept for stacks.c */
-    uint32_t rule;         /* rules.h; top bit: rbp matters to this frame or one further out */
+    uintptr_t pc, sp, bp; /* as they are when the call that is under way has returned */
+    uint32_t node;        /* kept for stacks.c */
+    uint32_t rule; /* unwind_rules.h; top bit: rbp matters to this frame or one further out */
     uint32_t words, pairs; /* of this frame and those outwards */
     uint32_t modules;      /* the same; while being walked: the place in `confirmed`, from 1 */
     uint32_t cell, path;   /* kept for stacks.c */
     uint32_t reserved[3];  /* 64 bytes: places are found by shifting */
 } na_frame_t;
 
-/* `value` was read at `at`. */
-typedef struct na_frame_word {
-    uintptr_t at, value;
-} na_frame_word_t;
-
-/* Two of them, so that they can be compared as one. */
+/* `value` was read at `at`: two of them, so that they can be compared as one. */
 typedef struct na_frame_words {
     _Alignas(16) uintptr_t at[2];
     uintptr_t value[2];
@@ -85,12 +80,12 @@ typedef struct na_frame_chain {
 
 /* The steps of the usual kind that the thread made of late, by return address: the CFA counts from
  * rsp or rbp, and rbp, if it is saved, lies between that frame's stack pointer and its CFA. What is
- * true of cached rules (rules.h) is true of them; they are forgotten when a module has taken the
- * place of another. 0 in `pc`: nothing is known. */
+ * true of cached rules (unwind_rules.h) is true of them; they are forgotten when a module has taken
+ * the place of another. 0 in `pc`: nothing is known. */
 #define NA_FRAMES_STEP_BITS 10
 typedef struct na_frame_step {
     uintptr_t pc;
-    uint32_t rule;  /* rules.h */
+    uint32_t rule;  /* unwind_rules.h */
     int32_t offset; /* of the CFA */
 } na_frame_step_t;
 _Static_assert(sizeof(na_frame_step_t) == 16, "none crosses a line");
@@ -101,23 +96,28 @@ _Static_assert(sizeof(na_frame_step_t) == 16, "none crosses a line");
  * code: where that may go, it lies in a module that the kept frame or one further out lies in, as
  * na_frames_join sees to; and these are confirmed.) */
 #define NA_FRAMES_TAIL_BITS  7
-#define NA_FRAMES_TAIL_WORDS 5u
+#define NA_FRAMES_TAIL_WORDS 7u
 /* Those whose places others have taken lie in a second table, in sets by where they begin. */
-#define NA_FRAMES_OLDER_BITS 6
-#define NA_FRAMES_OLDER      4u
-#define NA_FRAMES_TAIL_BY_BP 1u /* a step counts from the rbp at its beginning */
-#define NA_FRAMES_TAIL_OTHER 2u /* more words, or another rbp at its end */
+#define NA_FRAMES_OLDER_BITS   6
+#define NA_FRAMES_OLDER        4u
+#define NA_FRAMES_TAIL_BY_BP   1u /* a step counts from the rbp at its beginning */
+#define NA_FRAMES_TAIL_OTHER   2u /* more words, or another rbp at its end */
+#define NA_FRAMES_TAIL_BP_HERE UINT16_MAX
+/* Where a word lies is counted from sp in words, 2^16 of them at most. */
 typedef struct na_frame_tail {
     _Alignas(64) uintptr_t pc; /* it begins here; 0: nothing is known */
     uintptr_t sp;
-    uintptr_t bp;        /* and with this rbp, if `by_bp` */
+    uintptr_t leads;     /* the return address that leads to the kept frame, at join_at */
     uint32_t join;       /* the kept frame's node */
     uint32_t node, cell; /* of the whole stack; the cell 0: not known */
     uint32_t place;      /* the kept frame's, in the array */
-    uint32_t bp_at; /* from sp, where its rbp is saved; NA_FRAMES_BP_HERE: in the first one's */
-    uint8_t words;
-    uint8_t special;                            /* NA_FRAMES_TAIL_*; 0: one word, and that is all */
-    na_frame_word_t word[NA_FRAMES_TAIL_WORDS]; /* the first: where it leads to the kept frame */
+    uint16_t join_at;
+    uint16_t bp_at;  /* where its rbp is saved; TAIL_BP_HERE: it is the one at the beginning */
+    uint8_t words;   /* that are compared besides */
+    uint8_t special; /* NA_FRAMES_TAIL_*; 0: none, and that is all */
+    uint16_t at[NA_FRAMES_TAIL_WORDS];
+    _Alignas(64) uintptr_t bp; /* at the beginning, if BY_BP */
+    uintptr_t value[NA_FRAMES_TAIL_WORDS];
 } na_frame_tail_t;
 _Static_assert(sizeof(na_frame_tail_t) == 128, "two lines; most need one");
 
@@ -160,8 +160,10 @@ typedef struct na_frame_fresh {
  * program that was linked with the library's objects: the caller's frame only). True: it is
  * f->frames[0
  * .. f->count), whole; those below *same are as they were before, nodes included, the others are
- * new. False: it cannot be had so (see above), use na_unwind_thread. */
-bool na_frames_walk(na_frames_t *f, uint32_t *same);
+ * new. False: it cannot be had so (see above), use na_unwind_thread. That is quicker, and takes
+ * less memory, at the first event of a thread; `learns`: now this stack is to be kept, too, if it
+ * is the thread's own. */
+bool na_frames_walk(na_frames_t *f, bool learns, uint32_t *same);
 
 /* The same from the state `s` on, which `n` new frames lie inside of, the innermost first; `fresh`
  * has room for NA_FRAMES_PLAIN. */

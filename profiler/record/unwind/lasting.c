@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <sys/auxv.h>
 
-#include "alloc/sys/base.h"
+#include "alloc/core/sys/base.h"
 
 #define MODULES_MAX 512u
 

@@ -1,8 +1,8 @@
 /* lasting.h - modules that stay loaded as long as the process: the program, the dynamic loader, the
  * vdso, this library, and what they need (DT_NEEDED), directly or not. What dlopen brought may go
  * at any time, so rules for its code must be confirmed in each walk (umodules.h). */
-#ifndef NUMALLOC_RECORD_LASTING_H
-#define NUMALLOC_RECORD_LASTING_H
+#ifndef NUMALLOC_PROFILER_RECORD_UNWIND_LASTING_H
+#define NUMALLOC_PROFILER_RECORD_UNWIND_LASTING_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -15,9 +15,9 @@
 #include <stdatomic.h>
 #include <sys/auxv.h>
 
-#include "alloc/sys/base.h"
-#include "alloc/sys/elf_note.h"
+#include "alloc/core/sys/base.h"
 #include "profiler/containers/hash.h"
+#include "profiler/record/unwind/elf_note.h"
 #include "profiler/record/unwind/lasting.h"
 
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 35)
@@ -30,7 +30,7 @@ extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 typedef struct known {
     _Atomic uint64_t digest; /* of range, link_map and .eh_frame_hdr; 0: free. Stored last. */
     uintptr_t start, end;
-    const uint64_t *build_id; /* a word of it, in the module's first page; NULL: none there */
+    const uint8_t *build_id; /* a word of it, in the module's first page; NULL: none there */
     uint64_t build_id_word;
     bool lasting;
 } known_t;
@@ -65,12 +65,11 @@ static unsigned module_slot(uintptr_t start) {
 }
 
 /* A word of the GNU build id. */
-static const uint64_t *find_build_id(const na_unwind_module_t *m) {
-    return (const uint64_t *)(const void *)na_elf_build_id_of(m->start, m->end, sizeof(uint64_t))
-        .bytes;
+static const uint8_t *find_build_id(const na_unwind_module_t *m) {
+    return na_elf_build_id_of(m->start, m->end, sizeof(uint64_t)).bytes;
 }
 
-static uint64_t load_word(const uint64_t *p) {
+static uint64_t load_word(const uint8_t *p) {
     uint64_t v;
     __builtin_memcpy(&v, p, sizeof v); /* notes are aligned to 4 */
     return v;

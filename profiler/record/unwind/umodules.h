@@ -5,12 +5,12 @@
  * walk lasts, the module cannot be unloaded, because a frame of the calling thread returns into it.
  * When a module is found where another was, every cached rule is dropped first. Modules that the
  * program was started with (lasting.h) are never unloaded and need no confirming. */
-#ifndef NUMALLOC_RECORD_UMODULES_H
-#define NUMALLOC_RECORD_UMODULES_H
+#ifndef NUMALLOC_PROFILER_RECORD_UNWIND_UMODULES_H
+#define NUMALLOC_PROFILER_RECORD_UNWIND_UMODULES_H
 
 #include <stdatomic.h>
 
-#include "alloc/sys/base.h"
+#include "alloc/core/sys/base.h"
 #include "profiler/record/unwind/cfi.h"
 #include "profiler/record/unwind/unwind.h"
 

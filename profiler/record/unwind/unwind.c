@@ -1,9 +1,9 @@
 /* unwind.c - walks the calling thread's stack.
  *
  * Two walkers. The fast one carries pc, stack pointer and frame pointer only, and finds the rule of
- * each pc in a cache (rules.h); it serves every frame whose CFA comes from one of those registers,
- * which is all that compilers make. When it meets anything else (hand-written assembly), the exact
- * one starts over with all callee-saved registers and no cache.
+ * each pc in a cache (unwind_rules.h); it serves every frame whose CFA comes from one of those
+ * registers, which is all that compilers make. When it meets anything else (hand-written assembly),
+ * the exact one starts over with all callee-saved registers and no cache.
  *
  * Readable memory: [lo, hi) of na_unwind_thread_t has been probed page by page up to the end of the
  * thread's stack, which lives as long as the thread. On any other stack (signal stack, coroutine)
@@ -17,11 +17,11 @@
 #include <sys/auxv.h>
 #include <ucontext.h>
 
-#include "alloc/sys/base.h"
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/base.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/unwind/cfi.h"
-#include "profiler/record/unwind/rules.h"
 #include "profiler/record/unwind/umodules.h"
+#include "profiler/record/unwind/unwind_rules.h"
 
 /* The code of the archive, in a program that was linked with it (cmake/own_text.cmake). */
 extern const char __start_numalloc_text[] __attribute__((weak, visibility("hidden")));
@@ -51,7 +51,11 @@ typedef struct walk {
 
 #define PAGE ((uintptr_t)4096)
 
-/* At most this much stack is probed to find out whether sp lies on the thread's own stack. */
+/* A stack is no larger: 131,072 frames of 8 KiB. */
+#define STACK_MAX ((uintptr_t)1 << 30)
+
+/* So far from the thread block a stack pointer is taken for one of the thread's own stack more than
+ * once: coroutines' stacks may lie below, and each would be probed at each switch. */
 #define PROBE_MAX ((uintptr_t)64 << 20)
 
 static NA_COLD bool probe_memory(uintptr_t from, uintptr_t to, uintptr_t *good) {
@@ -65,35 +69,45 @@ static NA_COLD bool probe_memory(uintptr_t from, uintptr_t to, uintptr_t *good) 
     return true;
 }
 
-/* Sets the readable range for a stack pointer: the thread's own stack, or one page. */
-static NA_COLD void learn_stack(walk_t *w, uintptr_t sp) {
-    na_unwind_thread_t *t = w->thread;
-    w->lo = w->hi = 0;
-    if (t == NULL || sp - t->other_lo < t->other_hi - t->other_lo) return;
+/* Where the stack may end that sp lies on; 0: nowhere near. The C library puts the thread block at
+ * the end of the stack of every thread but the first. A wrong guess is harmless: what lies between
+ * is probed. */
+static NA_COLD uintptr_t end_of_stack(const na_unwind_thread_t *t, uintptr_t sp) {
+    uintptr_t main_end = &__libc_stack_end != NULL ? (uintptr_t)__libc_stack_end : 0;
+    uintptr_t tp = na_thread_pointer(), most = t->far_tried ? PROBE_MAX : STACK_MAX;
+    if (sp < tp && tp - sp <= most) return na_align_down(tp, 8);
+    return sp < main_end && main_end - sp <= STACK_MAX ? na_align_down(main_end, 8) : 0;
+}
+
+NA_COLD bool na_unwind_learn(na_unwind_thread_t *t, uintptr_t sp) {
+    if (sp - t->other_lo < t->other_hi - t->other_lo) return false;
     uintptr_t top = t->hi;
     if (top == 0 || sp >= top) {
-        /* The C library puts the thread block at the end of the stack of every thread but the
-         * first. A wrong guess is harmless: what lies between is probed. */
-        uintptr_t tp = na_thread_pointer();
-        top = sp < tp ? tp : &__libc_stack_end != NULL ? (uintptr_t)__libc_stack_end : 0;
-        if (sp >= top || top - sp > PROBE_MAX) {
-            uintptr_t main_top = &__libc_stack_end != NULL ? (uintptr_t)__libc_stack_end : 0;
-            top = main_top;
-            if (sp >= top || top - sp > PROBE_MAX) return;
-        }
-        top = na_align_down(top, 8);
-        t->hi = t->lo = t->size = 0;
+        top = end_of_stack(t, sp);
+        t->far_tried = true;
+        if (top == 0) return false;
+        t->hi = t->lo = t->size = t->lowest = 0;
     }
-    uintptr_t good, upto = t->hi == top && sp < t->lo ? t->lo : top;
-    if (upto - sp > PROBE_MAX) return;
+    bool deeper = t->hi == top && sp < t->lo;
+    uintptr_t good, upto = deeper ? t->lo : top;
+    if (upto - sp > STACK_MAX || (deeper && sp < t->lowest)) return false;
     if (!probe_memory(sp, upto, &good)) {
+        if (deeper) t->lowest = good + 1;
         t->other_lo = na_align_down(sp, PAGE);
         t->other_hi = good;
-        return;
+        return false;
     }
     t->lo = na_align_down(sp, PAGE);
     t->hi = top;
     t->size = top - t->lo;
+    return true;
+}
+
+/* Sets the readable range for a stack pointer: the thread's own stack, or one page. */
+static NA_COLD void learn_stack(walk_t *w, uintptr_t sp) {
+    na_unwind_thread_t *t = w->thread;
+    w->lo = w->hi = 0;
+    if (t == NULL || !na_unwind_learn(t, sp)) return;
     w->lo = t->lo;
     w->hi = t->hi;
 }

@@ -3,14 +3,14 @@
  * x86-64: exact, by call frame information, whatever the program was compiled with; every read of
  * the stack is known to be safe before it is made. Other machines: frame pointers.
  * Thread-safe, async-signal-safe, allocates nothing, takes no lock, keeps errno. */
-#ifndef NUMALLOC_RECORD_UNWIND_H
-#define NUMALLOC_RECORD_UNWIND_H
+#ifndef NUMALLOC_PROFILER_RECORD_UNWIND_UNWIND_H
+#define NUMALLOC_PROFILER_RECORD_UNWIND_UNWIND_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/sys/base.h"
+#include "alloc/core/sys/base.h"
 
 /* A return address as it lies on the stack: on aarch64 its upper bits may be a signature (pointer
  * authentication). The instruction that takes that off is none to processors that do not sign. */
@@ -33,7 +33,13 @@ typedef struct na_unwind_thread {
     uintptr_t lo, hi;
     uintptr_t size; /* hi - lo */
     uintptr_t other_lo, other_hi;
+    uintptr_t lowest; /* the stack that ends at hi does not reach below it */
+    bool far_tried;   /* its end was looked for as far as a stack may reach, once */
 } na_unwind_thread_t;
+
+/* [sp, hi) is the thread's own stack, and known to be readable from now on; false: it is not, or
+ * cannot be told to be. For a stack pointer outside of [lo, hi). */
+bool na_unwind_learn(na_unwind_thread_t *thread, uintptr_t sp);
 
 /* Fills pcs[0 .. max) with the calling thread's stack, innermost first, and returns how many. For
  * those who walk seldom: its rules are kept in 32 KiB, apart from those of na_unwind_thread. pcs[0]

@@ -1,6 +1,7 @@
 // controls.js - what pages have in common: the choice of metric, the range of time, site links.
 import { h } from './dom.js';
-import { figure, milliseconds, percent } from './format.js';
+import { baseName, figure, milliseconds, percent } from './format.js';
+import { brief, nameOf } from './names.js';
 import { change, link } from './state.js';
 import { term } from './terms.js';
 
@@ -27,7 +28,18 @@ export function rangeChip(model, state, { whole = false } = {}) {
 export function siteLink(model, site) {
   const id = model.sites.id[site];
   const name = model.siteName(site);
-  return id === 0 ? name : h('a', { href: link('site', { id }) }, name);
+  return id === 0 ? name : h('a', { href: link('site', { id }) }, nameOf(name));
+}
+
+/** What tells sites of one function apart: the line, who called it, the library. */
+export function siteHints(model, site) {
+  const by = model.sites.by[site];
+  if (by < 0 || model.sites.id[site] === 0) return ['', '', ''];
+  const place = model.place(by);
+  const stack = model.stack(site);
+  const own = model.functionOf(by);
+  const caller = stack.slice(stack.indexOf(by)).find((frame) => model.functionOf(frame) !== own && model.raw.functions.named[model.functionOf(frame)] && !model.isRuntime(frame));
+  return [place ? `${baseName(place.path)}:${place.line}` : '', caller === undefined ? '' : `from ${brief(model.frameName(caller))}`, baseName(model.frameModule(by))];
 }
 
 /** How many memory errors are in blocks of the site; null: none that is known. */
@@ -40,14 +52,27 @@ export function errorMark(model, site) {
 /** A link to a line of the source, or its name alone where the text is not in the page. */
 export function placeLink(model, frame) {
   const place = model.place(frame);
-  if (!place) return h('span', { class: 'quiet', title: model.frameModule(frame) }, model.frameModule(frame).split('/').pop());
-  const short = `${place.path.split('/').pop()}:${place.line}`;
+  if (!place) return h('span', { class: 'quiet', title: model.frameModule(frame) }, baseName(model.frameModule(frame)));
+  const short = `${baseName(place.path)}:${place.line}`;
   if (!model.raw.sources?.[place.file]) return h('span', { title: place.path }, short);
   return h('a', { href: link('source', { file: place.file, line: place.line }), title: place.path }, short);
 }
 
 export function facts(pairs) {
   return h('dl', { class: 'facts' }, pairs.map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]));
+}
+
+/** A line that unfolds to what is behind it; links in the line are links. */
+export function unfolding(attributes, line, content, open = false) {
+  const body = h('div', { hidden: !open }, content);
+  const twist = h('button', { class: 'twist', 'aria-expanded': String(open), 'aria-label': 'more' }, open ? '▾' : '▸');
+  const toggle = (event) => {
+    if (event.target.closest('a')) return;
+    body.hidden = !body.hidden;
+    twist.setAttribute('aria-expanded', String(!body.hidden));
+    twist.textContent = body.hidden ? '▸' : '▾';
+  };
+  return h('div', attributes, h('div', { class: 'line', onclick: toggle }, twist, h('span', {}, line)), body);
 }
 
 export function shareOf(value, total, unit) {

@@ -5,9 +5,11 @@
 // those of the one run or of the other, and the colour says what changed.
 import { h, sharpen, color } from './dom.js';
 import { figure, percent } from './format.js';
+import { cutTo } from './names.js';
 
 const ROW = 19;
 const NARROW = 0.5; // pixels
+const TALLEST = 32767; // pixels of the screen that a canvas has in every browser
 
 function lay(root, width_of) {
   const rows = [];
@@ -75,7 +77,8 @@ function find(root, path) {
 export function flameGraph(root, options) {
   const canvas = h('canvas', { class: 'flame', tabindex: 0, role: 'application', 'aria-label': 'flame graph; arrow keys move, Enter zooms, Escape goes back' });
   const told = h('div', { class: 'flame-told', 'aria-live': 'polite' }, ' ');
-  const element = h('div', { class: 'flame-box' }, told, canvas);
+  const note = h('p', { class: 'quiet', id: 'deeper', hidden: true });
+  const element = h('div', { class: 'flame-box' }, told, canvas, note);
   let rows = lay(root, options.widths ?? 'value');
   let focus = find(root, options.at);
   let view = { from: focus.box.x, to: focus.box.x + Math.max(focus.box.width, 1e-9) };
@@ -89,7 +92,11 @@ export function flameGraph(root, options) {
 
   function draw() {
     const wide = width();
-    const tall = rows.length * ROW + 2;
+    const drawn = rows.slice(0, Math.floor((TALLEST / (window.devicePixelRatio || 1) - 2) / ROW));
+    const deeper = rows.length - drawn.length;
+    note.hidden = deeper === 0;
+    note.textContent = `${deeper} deeper rows left out`;
+    const tall = drawn.length * ROW + 2;
     const context = sharpen(canvas, wide, tall);
     context.clearRect(0, 0, wide, tall);
     context.font = '11.5px system-ui, sans-serif';
@@ -98,7 +105,7 @@ export function flameGraph(root, options) {
     const ink = color('flame-ink');
     const light = color('flame-light');
     const styles = new Map();
-    for (const row of rows) {
+    for (const row of drawn) {
       let lastRight = -1;
       for (const box of row) {
         const right = (box.x + box.width - view.from) * scale;
@@ -124,8 +131,7 @@ export function flameGraph(root, options) {
         if (shown < 26) continue;
         context.fillStyle = box.node === root ? color('ink') : ink;
         const fits = Math.floor((shown - 6) / 6.2);
-        const name = box.node.name;
-        context.fillText(name.length > fits ? `${name.slice(0, Math.max(1, fits - 1))}…` : name, left + 3, box.depth * ROW + ROW / 2);
+        context.fillText(cutTo(box.node.name, Math.max(1, fits)), left + 3, box.depth * ROW + ROW / 2);
       }
     }
   }

@@ -17,6 +17,9 @@
 //                     id 0 and node of an inner node: what was cut below it, all in one
 //   cut               {sites, share, halved}: how many were merged, what share of a metric each had at
 //                     most; halved: bounds were, so often, for the page to stay below 10 MB
+//   by_function       {rows: [[function, bytes at the peak, the same with callees, before: only with
+//                     base]..], groups: [[index of strings, with callees of its functions without
+//                     symbols]..]}: of all sites, before any were merged
 //   totals            {metric id: sum over all sites, cut ones included}
 //   base              {name, values: {metric id: [..]}, totals}: the other run of a comparison; sites
 //                     that only it has carry an id above 2^31 and 0 in all figures of this one
@@ -175,12 +178,26 @@ export class Model {
     return this.string(this.raw.functions.name[fn]);
   }
 
+  /** What tells functions of one short name apart: a place, the library, parameters. */
+  functionHints(fn) {
+    if (this.frameOf === undefined) {
+      this.frameOf = new Map();
+      this.raw.frames.function.forEach((each, frame) => this.frameOf.has(each) || this.frameOf.set(each, frame));
+    }
+    const place = this.frameOf.has(fn) ? this.place(this.frameOf.get(fn)) : null;
+    return [place ? `${baseName(place.path)}:${place.line}` : '', baseName(this.functionModule(fn)), this.functionName(fn)];
+  }
+
   frameName(frame) {
     return frame < 0 ? 'all' : this.functionName(this.functionOf(frame));
   }
 
   frameModule(frame) {
-    return frame < 0 ? '' : this.string(this.raw.functions.module[this.functionOf(frame)]);
+    return frame < 0 ? '' : this.functionModule(this.functionOf(frame));
+  }
+
+  functionModule(fn) {
+    return this.string(this.raw.functions.module[fn]);
   }
 
   isRuntime(frame) {
@@ -283,43 +300,13 @@ export class Model {
   }
 
   /**
-   * {rows: [{fn, frame, self, before, below, sites}..], groups: Map}: what each function is responsible
-   * for, what it was in the other run, and inclusive; by groupOf: inclusive of all functions in it.
+   * {rows: [{fn, self, before, below}..], groups: Map}: what each function is responsible for at the
+   * peak, what it was in the other run, and inclusive; by groupOf: inclusive of all functions in it.
+   * Of all sites, cut ones included.
    */
-  functionsBy(id, range) {
-    const values = this.values(id, range);
-    const base = this.raw.base?.values[id];
-    const rows = new Map();
-    const groups = new Map();
-    const row = (frame) => {
-      const fn = this.functionOf(frame);
-      let found = rows.get(fn);
-      if (found === undefined) rows.set(fn, (found = { fn, frame, self: 0, before: 0, below: 0, sites: 0 }));
-      return found;
-    };
-    for (let site = 0; site < this.siteCount; site++) {
-      const value = values[site];
-      const other = base?.[site] ?? 0;
-      if (value === 0 && other === 0) continue;
-      const seen = new Set();
-      for (const frame of this.stack(site)) {
-        const fn = this.functionOf(frame);
-        if (seen.has(fn)) continue;
-        seen.add(fn);
-        row(frame).below += value;
-        const group = this.groupOf(fn);
-        if (group === null || seen.has(`group ${group}`)) continue;
-        seen.add(`group ${group}`);
-        groups.set(group, (groups.get(group) ?? 0) + value);
-      }
-      if (this.sites.by[site] >= 0 && this.sites.id[site] !== 0) {
-        const by = row(this.sites.by[site]);
-        by.self += value;
-        by.before += other;
-        by.sites++;
-      }
-    }
-    return { rows: [...rows.values()], groups };
+  byFunction() {
+    const { rows, groups } = this.raw.by_function;
+    return { rows: rows.map(([fn, self, below, before = 0]) => ({ fn, self, below, before })), groups: new Map(groups) };
   }
 
   /** Per line of one file: {line: {self, below}}; self: the line that asked for the memory. */
@@ -336,7 +323,7 @@ export class Model {
         const line = lines[frame];
         let figures = found.get(line);
         if (figures === undefined) found.set(line, (figures = { self: 0, below: 0 }));
-        if (frame === by) figures.self += values[site];
+        if (frame === by && this.sites.id[site] !== 0) figures.self += values[site];
         if (!seen.has(line)) figures.below += values[site];
         seen.add(line);
       }

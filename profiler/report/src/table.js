@@ -101,16 +101,17 @@ export function table({ columns, rows, sort, onSort, onOpen, groups, height = 48
     sorted = inOrder(folded()).flatMap((entry) => (unfolded.has(entry.key) && entry.members
       ? [entry, ...inOrder(entry.members.map((row) => ({ row, inner: true })))] : [entry]));
     element.setAttribute('aria-rowcount', sorted.length);
-    replace(head, columns.map((c) => h('button', {
-      class: `vcell vtitle${c.unit ? ' figure' : ''}`, role: 'columnheader', 'data-tip': c.tip,
-      'aria-sort': c.id !== order.id ? 'none' : order.down ? 'descending' : 'ascending',
+    replace(head, columns.map((c) => h('div', {
+      class: 'vcell', role: 'columnheader', 'aria-sort': c.id !== order.id ? 'none' : order.down ? 'descending' : 'ascending',
+    }, h('button', {
+      class: `vtitle${c.unit ? ' figure' : ''}`, 'data-tip': c.tip,
       onclick: () => {
         order = { id: c.id, down: c.id === order.id ? !order.down : Boolean(c.unit) };
         onSort?.(order);
         arrange();
         draw();
       },
-    }, c.name, c.id === order.id ? (order.down ? ' ▾' : ' ▴') : '')));
+    }, c.name, c.id === order.id ? (order.down ? ' ▾' : ' ▴') : ''))));
     head.style.gridTemplateColumns = template;
     const fits = Math.min(height, Math.max(1, sorted.length) * ROW + 2);
     body.style.height = `${fits}px`;
@@ -140,7 +141,7 @@ export function table({ columns, rows, sort, onSort, onOpen, groups, height = 48
         }, cellOf(c, entry));
       })));
     }
-    replace(space, rows.length === 0 ? h('p', { class: 'empty' }, empty) : shown);
+    replace(space, rows.length === 0 ? h('div', { class: 'empty', role: 'row' }, h('div', { role: 'cell' }, empty)) : shown);
   }
 
   /** For paper: the first rows at their full height, or back to what fits. */

@@ -39,7 +39,7 @@ function levels(series, shown, stacked, points) {
 }
 
 /**
- * series: [{name, unit, values, fill, hidden}..], a value (or null: not known) each interval of ms;
+ * series: [{name, title, unit, values, fill, hidden}..], a value (or null: not known) each interval of ms;
  * stacked: drawn on each other, the first at the bottom; markers: [[ms, name]..]; range: [from ms, to
  * ms], shaded. onBrush([from ms, to ms]), onClick(ms).
  */
@@ -151,7 +151,7 @@ export function timeChart({ interval, series, stacked = false, markers = [], ran
   function tell(at) {
     replace(legend, h('span', {}, `time: ${at === null ? '–' : milliseconds(at * interval)}`),
       series.map((each, i) => h('button', {
-        class: 'quiet', 'aria-pressed': String(shown[i]), title: 'show or hide',
+        class: 'quiet', 'aria-pressed': String(shown[i]), title: `${each.title ? `${each.title}: ` : ''}show or hide`,
         onclick: () => {
           shown[i] = !shown[i];
           tell(null);

@@ -11,4 +11,5 @@ complete -c numalloc-run -l access -x -a '(command numalloc-run --names=access 2
 complete -c numalloc-run -l start -x -a '(__fish_complete_pids)'
 complete -c numalloc-run -l stop -x -a '(__fish_complete_pids)'
 complete -c numalloc-run -l dump -x -a '(__fish_complete_pids)'
+complete -c numalloc-run -l growth -x
 complete -c numalloc-run -n 'not __fish_is_first_token' -a '(__fish_complete_subcommand --fcs-skip=1)' -x

@@ -57,7 +57,7 @@ compile plugin.so -shared -fPIC "$here/stacks_plugin.c"
 compile stacks "$here/stacks.c"
 compile stacks-signed -mbranch-protection=standard "$here/stacks.c"
 for frame in 64 96; do
-    compile plugin$frame.so -shared -fPIC -DFRAME=$frame "$top/tests/unit/unwind_plugin.c"
+    compile plugin$frame.so -shared -fPIC -DFRAME=$frame "$top/tests/support/unwind_plugin.c"
 done
 compile stress "$top/tests/programs/stacks_stress.c"
 compile stress-signed -mbranch-protection=standard "$top/tests/programs/stacks_stress.c"

@@ -45,6 +45,8 @@ enum {
 #define CTL_COUNT_OPS    BIT_ULL(19)
 #define CTL_MAX_EXT      (0x7full << 20) /* the period's bits 26:20 */
 #define CTL_COUNT_SHIFT  32
+#define CTL_LATENCY_MASK (0xfull << 59) /* a threshold, in 128 cycles, less one */
+#define CTL_LATENCY_ON   BIT_ULL(63)
 
 /* IbsOpData */
 #define DATA_TAG_TO_RET_SHIFT 16
@@ -54,8 +56,21 @@ enum {
 #define DATA_RIP_INVALID      BIT_ULL(38)
 
 /* IbsOpData2: what answered. */
-#define DATA2_REMOTE BIT_ULL(4)
-enum { SOURCE_NONE, SOURCE_L3 = 1, SOURCE_L3_OLD = 2, SOURCE_DRAM = 3, SOURCE_IO = 7 };
+#define DATA2_REMOTE    BIT_ULL(4)
+#define DATA2_HIT_OWNED BIT_ULL(5) /* a cache that answered had the line owned, not modified */
+#define DATA2_HIGH      6          /* where the source's bits 4:3 are, since Zen 4 */
+enum {
+    SOURCE_NONE,
+    SOURCE_L3 = 1,     /* Zen 4 */
+    SOURCE_L3_OLD = 2, /* before: or a cache of the same node */
+    SOURCE_NEAR = 2,   /* Zen 4: a cache of another complex of the node */
+    SOURCE_DRAM = 3,
+    SOURCE_FAR_OLD = 4, /* a cache of another node */
+    SOURCE_FAR = 5,     /* the same, Zen 4 */
+    SOURCE_PMEM = 6,    /* Zen 4, as the next */
+    SOURCE_IO = 7,
+    SOURCE_EXTENDED = 8 /* CXL */
+};
 
 /* IbsOpData3 */
 #define DATA3_LOAD              BIT_ULL(0)
@@ -66,9 +81,11 @@ enum { SOURCE_NONE, SOURCE_L3 = 1, SOURCE_L3_OLD = 2, SOURCE_DRAM = 3, SOURCE_IO
 #define DATA3_MISALIGNED        BIT_ULL(8)
 #define DATA3_UNCACHED          BIT_ULL(14)
 #define DATA3_LOCKED            BIT_ULL(15)
+#define DATA3_NO_BUFFER         BIT_ULL(16) /* the miss found a buffer that waits for the line */
 #define DATA3_LINEAR_VALID      BIT_ULL(17)
 #define DATA3_PHYSICAL_VALID    BIT_ULL(18)
 #define DATA3_L2_MISS           BIT_ULL(20)
+#define DATA3_PREFETCH          BIT_ULL(21)
 #define DATA3_WIDTH_SHIFT       22
 #define DATA3_OPEN_SHIFT        26
 #define DATA3_LATENCY_SHIFT     32
@@ -237,6 +254,7 @@ static bool write_op_ctl(CPUX86State *env, uint64_t value) {
     defined |= offered & IBS_CAP_COUNT_OPS ? CTL_COUNT_OPS : 0;
     defined |= offered & IBS_CAP_COUNT_27 ? CTL_MAX_EXT : 0;
     defined |= offered & IBS_CAP_ZEN4 ? CTL_L3_MISS_ONLY : 0;
+    defined |= offered & IBS_CAP_LATENCY ? CTL_LATENCY_MASK | CTL_LATENCY_ON : 0;
     if (value & ~defined) {
         return false;
     }
@@ -399,6 +417,25 @@ void helper_ibs_access(CPUX86State *env, target_ulong address, uint32_t oi, uint
     }
 }
 
+/* The same of a software prefetch, which translated code leaves out, and which never faults. */
+void helper_ibs_prefetch(CPUX86State *env, target_ulong address) {
+    IBSState *ibs = &env->ibs;
+    IBSAccess *access = &ibs->access[0];
+    CPUTLBEntryFull *full;
+    void *host;
+    int bits;
+
+    *access = (IBSAccess){.linear = address, .load = true, .prefetch = true};
+    ibs->accesses = 1;
+    bits = probe_access_full(env, address, MMU_DATA_LOAD, cpu_mmu_index(env, false), true, &host,
+                             &full, 0);
+    if (!(bits & TLB_INVALID_MASK)) {
+        access->physical = full->phys_addr | (address & ~TARGET_PAGE_MASK);
+        access->known = true;
+        access->io = bits & TLB_MMIO;
+    }
+}
+
 /* ---- The sample ------------------------------------------------------------------------------ */
 
 /* What the instruction is, as far as a sample tells it. */
@@ -492,10 +529,96 @@ static uint64_t width(uint32_t size) {
     return is_power_of_2(size) && size <= 64 ? ctz32(size) + 1 : 0;
 }
 
+/* Who holds a line of memory: nobody (not in the directory), one CPU that wrote it, or some that
+ * have read it. It is told of tagged instructions' accesses alone, so it knows a sample of what
+ * happens, as fair as samples are; a line that comes to the place of another has it. */
+typedef struct Line {
+    uint64_t number;  /* physical address / 64, plus 1; 0: no line */
+    uint64_t holders; /* set of CPUs, by index modulo 64 */
+    int32_t writer;   /* index of the CPU; -1: has only been read since */
+} Line;
+
+static QemuMutex lines_lock;
+static Line *lines;
+
+static void __attribute__((constructor)) lines_init(void) {
+    qemu_mutex_init(&lines_lock);
+}
+
+typedef enum Answer { BY_MEMORY, BY_L1, BY_L3, BY_WRITER } Answer;
+
+/* Who answers this CPU's access; *writer: the CPU, if one that wrote the line does. */
+static Answer ask_lines(X86CPU *cpu, const IBSAccess *access, int *writer) {
+    uint64_t number = access->physical / 64 + 1, me;
+    int self = CPU(cpu)->cpu_index;
+    Answer answer = BY_MEMORY;
+    Line *line;
+
+    me = 1ull << (self & 63);
+    qemu_mutex_lock(&lines_lock);
+    if (!lines) {
+        lines = g_new0(Line, cpu->ibs_config.lines);
+    }
+    line = &lines[number & (cpu->ibs_config.lines - 1)];
+    if (line->number != number) {
+        *line = (Line){.number = number, .writer = -1};
+    } else if (line->writer == self || (line->writer < 0 && (line->holders & me))) {
+        answer = BY_L1;
+    } else if (line->writer >= 0) {
+        answer = BY_WRITER;
+        *writer = line->writer;
+    } else {
+        CPUState *other;
+
+        CPU_FOREACH(other) {
+            if ((line->holders >> (other->cpu_index & 63) & 1) &&
+                X86_CPU(other)->node_id == cpu->node_id) {
+                answer = BY_L3;
+            }
+        }
+    }
+    if (access->store) {
+        line->writer = self;
+        line->holders = me;
+    } else {
+        line->writer = line->writer == self ? self : -1;
+        line->holders |= me;
+    }
+    qemu_mutex_unlock(&lines_lock);
+    return answer;
+}
+
+/* What answers where no line is held: of IbsOpData2, and the cycles. */
+static uint64_t memory_source(X86CPU *cpu, const IBSAccess *access, uint32_t *cycles) {
+    int own = MAX(cpu->node_id, 0);
+    int home = access->known ? ibs_node_of(access->physical, own) : own;
+    uint64_t source = SOURCE_DRAM;
+
+    *cycles = ibs_memory_cycles(&cpu->env.ibs, own, home);
+    if ((cpu->ibs_config.caps & IBS_CAP_ZEN4) && (cpu->ibs_config.pmem >> home & 1)) {
+        source = SOURCE_PMEM;
+    } else if ((cpu->ibs_config.caps & IBS_CAP_ZEN4) && (cpu->ibs_config.cxl >> home & 1)) {
+        source = (SOURCE_EXTENDED & 7) | (SOURCE_EXTENDED >> 3) << DATA2_HIGH;
+    }
+    return source | (home != own ? DATA2_REMOTE : 0);
+}
+
+/* The same of a line that CPU `writer` wrote. */
+static uint64_t writer_source(X86CPU *cpu, int writer, uint32_t *cycles) {
+    bool zen4 = cpu->ibs_config.caps & IBS_CAP_ZEN4;
+    int own = MAX(cpu->node_id, 0), node = MAX(X86_CPU(qemu_get_cpu(writer))->node_id, 0);
+
+    if (node == own) {
+        *cycles = IBS_CACHE_CYCLES;
+        return zen4 ? SOURCE_NEAR : SOURCE_L3_OLD;
+    }
+    *cycles = IBS_CACHE_CYCLES * (1 + distance(own, node) / 10);
+    return (zen4 ? SOURCE_FAR : SOURCE_FAR_OLD) | DATA2_REMOTE;
+}
+
 /* Fills IbsOpData2 and 3 and the addresses. Returns the cycles that the access took. */
 static uint32_t describe(X86CPU *cpu, const IBSAccess *access, bool locked) {
     IBSState *ibs = &cpu->env.ibs;
-    int own = MAX(cpu->node_id, 0);
     bool zen4 = cpu->ibs_config.caps & IBS_CAP_ZEN4;
     uint64_t data3 = DATA3_LINEAR_VALID;
     uint64_t source = SOURCE_NONE;
@@ -504,6 +627,7 @@ static uint32_t describe(X86CPU *cpu, const IBSAccess *access, bool locked) {
     data3 |= access->load ? DATA3_LOAD : 0;
     data3 |= access->store ? DATA3_STORE : 0;
     data3 |= locked ? DATA3_LOCKED : 0;
+    data3 |= access->prefetch ? DATA3_PREFETCH : 0;
     data3 |= width(access->size) << DATA3_WIDTH_SHIFT;
     if ((access->linear & 63) + access->size > 64) {
         data3 |= DATA3_MISALIGNED;
@@ -524,6 +648,25 @@ static uint32_t describe(X86CPU *cpu, const IBSAccess *access, bool locked) {
         data3 |= DATA3_UNCACHED | DATA3_DC_MISS;
         source = SOURCE_IO;
         cycles = 4 * IBS_MEMORY_CYCLES;
+    } else if (cpu->ibs_config.lines && access->known) {
+        int writer = -1;
+
+        switch (ask_lines(cpu, access, &writer)) {
+        case BY_L1:
+            break;
+        case BY_L3:
+            data3 |= DATA3_DC_MISS | DATA3_L2_MISS;
+            source = zen4 ? SOURCE_L3 : SOURCE_L3_OLD | DATA2_HIT_OWNED;
+            cycles = IBS_L3_CYCLES;
+            break;
+        case BY_WRITER:
+            data3 |= DATA3_DC_MISS | DATA3_L2_MISS;
+            source = writer_source(cpu, writer, &cycles);
+            break;
+        case BY_MEMORY:
+            data3 |= DATA3_DC_MISS | DATA3_L2_MISS;
+            source = memory_source(cpu, access, &cycles);
+        }
     } else if (ibs_happens(ibs, cpu->ibs_config.cached)) {
         switch (ibs_draw(ibs, 4)) { /* half of them by the first cache */
         case 2:
@@ -532,16 +675,17 @@ static uint32_t describe(X86CPU *cpu, const IBSAccess *access, bool locked) {
             break;
         case 3:
             data3 |= DATA3_DC_MISS | DATA3_L2_MISS;
-            source = zen4 ? SOURCE_L3 : SOURCE_L3_OLD;
+            source = zen4 ? SOURCE_L3 : SOURCE_L3_OLD | DATA2_HIT_OWNED;
             cycles = IBS_L3_CYCLES;
             break;
         }
     } else {
-        int home = access->known ? ibs_node_of(access->physical, own) : own;
-
         data3 |= DATA3_DC_MISS | DATA3_L2_MISS;
-        source = SOURCE_DRAM | (home != own ? DATA2_REMOTE : 0);
-        cycles = ibs_memory_cycles(ibs, own, home);
+        source = memory_source(cpu, access, &cycles);
+        if (ibs_happens(ibs, cpu->ibs_config.lfb)) {
+            data3 |= DATA3_NO_BUFFER;
+            source = SOURCE_NONE;
+        }
     }
     if (data3 & DATA3_DC_MISS) {
         data3 |= (uint64_t)(1 + ibs_draw(ibs, 8)) << DATA3_OPEN_SHIFT;
@@ -578,6 +722,13 @@ void ibs_retired(CPUState *cs) {
     if ((ibs->op_ctl & CTL_L3_MISS_ONLY) &&
         !((ibs->op_data2 & 7) == SOURCE_DRAM && (ibs->op_data3 & DATA3_L2_MISS))) {
         return; /* counting goes on, as ibs_tagged() started it */
+    }
+    if (ibs->op_ctl & CTL_LATENCY_ON) {
+        uint32_t least = (1 + ((ibs->op_ctl & CTL_LATENCY_MASK) >> 59)) * 128;
+
+        if ((ibs->op_data3 >> DATA3_LATENCY_SHIFT & 0xffff) < least) {
+            return; /* likewise */
+        }
     }
 
     to_retire = ibs_draw(ibs, 16);

@@ -40,8 +40,9 @@ typedef struct IBSAccess {
     uint64_t physical;
     uint32_t size; /* bytes */
     bool load, store;
-    bool known; /* physical is */
-    bool io;    /* not memory */
+    bool prefetch; /* by software: a load that nobody waits for, of no width */
+    bool known;    /* physical is */
+    bool io;       /* not memory */
 } IBSAccess;
 
 typedef struct IBSState { /* cleared by a reset of the CPU */
@@ -69,6 +70,9 @@ typedef struct IBSConfig { /* properties of the CPU */
     uint32_t caps;         /* CPUID 8000_001B EAX */
     uint32_t control;      /* IBS_CTL as firmware leaves it */
     uint32_t cached;       /* percent of accesses that caches answer */
+    uint32_t lines;        /* of the directory of lines, a power of 2; 0: there is none */
+    uint32_t lfb;          /* percent of loads from memory whose line was asked for already */
+    uint32_t pmem, cxl;    /* sets of nodes whose memory is of that kind */
     uint32_t tlb_misses;   /* percent of accesses */
     uint32_t fetch_misses; /* percent of fetches that the first cache does not answer */
     uint32_t nmi_delay;    /* instructions */
@@ -89,12 +93,14 @@ typedef struct IBSConfig { /* properties of the CPU */
 #define IBS_CAP_FETCH_EXT      BIT(9)
 #define IBS_CAP_OP_DATA4       BIT(10)
 #define IBS_CAP_ZEN4           BIT(11)
+#define IBS_CAP_LATENCY        BIT(12)
 
 /* Cycles of a model that has no time. Memory's are for distance 10, and spread by a quarter. */
 enum {
     IBS_L1_CYCLES = 4,
     IBS_L2_CYCLES = 14,
     IBS_L3_CYCLES = 46,
+    IBS_CACHE_CYCLES = 90, /* another complex's; of another node, as much again for its distance */
     IBS_MEMORY_CYCLES = 200,
     IBS_WALK_CYCLES = 30
 };
@@ -109,6 +115,10 @@ enum {
     DEFINE_PROP_UINT32("ibs-caps", X86CPU, ibs_config.caps, IBS_CAPS),                             \
         DEFINE_PROP_UINT32("ibs-control", X86CPU, ibs_config.control, 0x101),                      \
         DEFINE_PROP_UINT32("ibs-cached", X86CPU, ibs_config.cached, 0),                            \
+        DEFINE_PROP_UINT32("ibs-lines", X86CPU, ibs_config.lines, 0),                              \
+        DEFINE_PROP_UINT32("ibs-lfb", X86CPU, ibs_config.lfb, 0),                                  \
+        DEFINE_PROP_UINT32("ibs-pmem", X86CPU, ibs_config.pmem, 0),                                \
+        DEFINE_PROP_UINT32("ibs-cxl", X86CPU, ibs_config.cxl, 0),                                  \
         DEFINE_PROP_UINT32("ibs-tlb-misses", X86CPU, ibs_config.tlb_misses, 0),                    \
         DEFINE_PROP_UINT32("ibs-fetch-misses", X86CPU, ibs_config.fetch_misses, 10),               \
         DEFINE_PROP_UINT32("ibs-nmi-delay", X86CPU, ibs_config.nmi_delay, 0),                      \

@@ -2,7 +2,7 @@
 
 usage: against_interpreter.py NUMALLOC-DUMP PROFILE NOTES LEAST [without-faulthandler]. PROFILE has
 mode sites or trace. At each stack that sys._current_frames() named (functions, files, lines, all the
-way out) the profile must have as many bytes as the points there made, to the byte, and none where
+way out, less those of importlib inside of others) the profile must have as many bytes as the points there made, to the byte, and none where
 there was no point. Of the native frames inside of the innermost Python one none may be a call of the
 evaluation function, as it would be if frames were given to other calls than ran them. faulthandler
 must have said the same. Prints one line; exit status 1 if they differ, or there are fewer than LEAST
@@ -30,10 +30,14 @@ def to_stack(frames):
     return tuple(tuple(frame) for frame in frames)
 
 
+def folded(stack):
+    return tuple(f for f in stack[:-1] if not f[1].startswith("<frozen importlib._bootstrap")) + stack[-1:]
+
+
 wanted, there, by_faulthandler, wrong = collections.Counter(), collections.Counter(), 0, 0
 for size, by_sys, by_fault in points:
     stack = to_stack(by_sys)
-    wanted[stack] += size
+    wanted[folded(stack)] += size
     if by_fault is None: continue
     by_faulthandler += 1
     # It knows no qualified names, and tells at most 100 frames: from 3.12 on of the interpreter's

@@ -68,7 +68,7 @@ def main():
         passing(a)
     if "ARRAYS" not in os.environ:
         return
-    dump = getattr(ctypes.CDLL(None), "numalloc_profile_dump", lambda: None)
+    dump = getattr(ctypes.CDLL(None), "numalloc_record_dump", lambda: None)
     cache = []
     grow(cache, 10)
     dump()

@@ -106,7 +106,7 @@ bool na_error_file_open(na_error_file_t *file, const char *path, const na_option
         na_fail("%s: not enough memory", path);
         return false;
     }
-    na_symbols_cache(file->symbols, options->symbol_cache);
+    na_symbols_cache(file->symbols, options->frames.symbol_cache);
     return true;
 }
 

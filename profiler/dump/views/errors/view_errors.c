@@ -98,7 +98,7 @@ static void put_error_group(const na_errors_t *all, const na_error_group_t *g, s
         printf(
             "   one block in %.0f of its call site is guarded: it has happened some %.0f times\n",
             g->happened / (double)g->times, g->happened);
-    if (all->options->address == NULL && (!late || na_error_frames(e, NA_GF_ACCESS) != 0))
+    if (all->options->errors.address == NULL && (!late || na_error_frames(e, NA_GF_ACCESS) != 0))
         put_recorded_stack(g->file, e, NA_GF_ACCESS,
                            late             ? "found when it was freed, by"
                            : access != NULL ? "accessed by"
@@ -128,7 +128,7 @@ static void put_error_group(const na_errors_t *all, const na_error_group_t *g, s
 }
 
 static void put_errors_text(const na_errors_t *all) {
-    size_t times = 0, top = all->options->top;
+    size_t times = 0, top = all->options->table.top;
     for (size_t i = 0; i < all->count; i++)
         times += all->groups[i].times;
     if (all->count == 0)
@@ -214,7 +214,7 @@ static void put_errors_json(const na_errors_t *all) {
     na_json_t json = na_json_open(stdout);
     na_json_document(&json, "errors");
     na_json_array(&json, "errors");
-    for (size_t i = 0; i < all->count && i < all->options->top; i++)
+    for (size_t i = 0; i < all->count && i < all->options->table.top; i++)
         json_group(&json, all, &all->groups[i]);
     na_json_end(&json);
     na_json_array(&json, "files");
@@ -263,7 +263,7 @@ static bool at_address(const na_error_file_t *file, uint64_t address, na_gf_erro
 
 /* The errors that this address would be, in each of the files; `faults`: room for them. */
 static bool find_address(na_errors_t *all, na_gf_error_t *faults) {
-    uint64_t address = strtoull(all->options->address, NULL, 16);
+    uint64_t address = strtoull(all->options->errors.address, NULL, 16);
     for (size_t i = 0; i < all->file_count; i++)
         if (at_address(&all->files[i], address, &faults[i]) && !na_errors_add(all, i, &faults[i]))
             return false;
@@ -277,15 +277,15 @@ static na_status_t show_errors(const char *const *paths, size_t count,
     na_status_t status;
     na_gf_error_t *faults = NULL;
     bool good = na_errors_read(&all, paths, count, options, &status);
-    if (good && options->address != NULL) {
+    if (good && options->errors.address != NULL) {
         na_errors_forget(&all);
         faults = calloc(count, sizeof *faults);
         good = faults != NULL && find_address(&all, faults);
     }
-    if (good && options->address != NULL && all.file_count != 0 && all.count == 0)
-        status = na_fail("%s is not in the area of guarded blocks of %s", options->address,
+    if (good && options->errors.address != NULL && all.file_count != 0 && all.count == 0)
+        status = na_fail("%s is not in the area of guarded blocks of %s", options->errors.address,
                          all.file_count == 1 ? paths[0] : "any of the files");
-    else if (good && all.file_count != 0 && options->format == NA_FORMAT_JSON)
+    else if (good && all.file_count != 0 && options->table.format == NA_FORMAT_JSON)
         put_errors_json(&all);
     else if (good && all.file_count != 0)
         put_errors_text(&all);
@@ -302,7 +302,7 @@ const na_view_t na_view_row_errors = {
             "for the\nfiles of errors in it. Exit status 1: a file could not be read.",
     .modes = 0,
     .flags = NA_VIEW_FACTS | NA_VIEW_ERRORS,
-    .takes = NA_TAKES_TOP | NA_TAKES_JSON | NA_TAKES_ADDRESS,
+    .takes = NA_TAKES(TOP) | NA_TAKES(JSON) | NA_TAKES(ADDRESS),
     .without = "an error is no row of figures",
     .show_files = show_errors,
 };

@@ -1,5 +1,6 @@
 /* finding_words.c - findings (analyze/blocks/findings.h) in words, each with the place where most
  * of it comes from, and the most valuable first. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +14,12 @@ static const struct {
     const char *change; /* what to do, in a clause */
     const char *reason, *remedy;
 } words[NA_FINDING_KINDS] = {
-    [NA_FINDING_OTHER_MALLOC] =
-        {"other-malloc", NULL, "put libnumalloc.so before it in LD_PRELOAD",
-         "numalloc saw none of its blocks",
-         "put libnumalloc.so before it in LD_PRELOAD, or build the program without its allocator"},
-    [NA_FINDING_LOST_EVENTS] =
-        {"lost-events", NULL, "make room for the profile and run again", "the figures lack them",
-         "make room for the profile (NUMALLOC_PROFILE_FILE on another disk) and run again"},
+    [NA_FINDING_OTHER_MALLOC] = {"other-malloc", NULL,
+                                 "put libnumalloc.so.0 before it in LD_PRELOAD",
+                                 "numalloc saw none of its blocks",
+                                 "put libnumalloc.so.0 before it in LD_PRELOAD, or build the "
+                                 "program without its allocator"},
+    [NA_FINDING_LOST_EVENTS] = {"lost-events", NULL, NULL, "the figures lack them", NULL},
     [NA_FINDING_TRUNCATED_STACKS] =
         {"truncated-stacks", NULL, "build with -fasynchronous-unwind-tables",
          "their bytes are counted, but not below the functions that asked for them",
@@ -50,11 +50,10 @@ static const struct {
          "memory is handed out that nobody asked for",
          "ask for sizes just at, not just above, the sizes that blocks come in"},
     [NA_FINDING_RESIDENT] =
-        {"resident", NULL, "look for an earlier peak, stacks and mappings",
+        {"resident", NULL, "look at stacks and mappings",
          "memory that was freed is kept by the allocator, lies between live blocks, or belongs to "
          "code, stacks and mappings of the program itself",
-         "look at the timeline for an earlier peak; lower NUMALLOC_PURGE_DELAY; look at stacks "
-         "and mmap"},
+         "lower NUMALLOC_PURGE_DELAY; look at stacks and mmap"},
     [NA_FINDING_FRAGMENTATION] =
         {"fragmentation", NULL, "allocate what lives long apart from what does not",
          "a span of many blocks is kept as a whole while one of them lives",
@@ -81,7 +80,8 @@ static const struct {
                             "use a pool of threads"},
 };
 
-static void tell_evidence(const na_view_input_t *in, const na_found_t *f, char *out, size_t size) {
+static void tell_evidence(const na_view_input_t *in, const na_finding_figure_t *f, char *out,
+                          size_t size) {
     char a[NA_TEXT], b[NA_TEXT];
     const double *x = f->figure;
     switch (f->kind) {
@@ -90,10 +90,9 @@ static void tell_evidence(const na_view_input_t *in, const na_found_t *f, char *
                  na_reader_header(in->reader)->other_malloc);
         return;
     case NA_FINDING_LOST_EVENTS:
-        snprintf(out, size, "%s events found no counter%s", na_text_count(a, x[0]),
-                 na_reader_header(in->reader)->disk_full != 0
-                     ? ": the profile could not grow (disk full, quota or limit)"
-                     : "");
+        snprintf(out, size, "%s events found no counter%s%s", na_text_count(a, x[0]),
+                 na_view_no_room(in) != NULL ? ": " : "",
+                 na_view_no_room(in) != NULL ? na_view_no_room(in) : "");
         return;
     case NA_FINDING_TRUNCATED_STACKS:
         snprintf(out, size, "%.1f %% of the allocations have a stack without its outer frames",
@@ -104,7 +103,8 @@ static void tell_evidence(const na_view_input_t *in, const na_found_t *f, char *
                  x[0] >= 1 && x[0] < 2 ? "" : "s");
         return;
     case NA_FINDING_NOT_FREED:
-        snprintf(out, size, "%s were not freed at the end, %.0f %% of the peak",
+        snprintf(out, size,
+                 "%s were not freed at the end; up to %.0f %% of the peak are among them",
                  na_text_bytes(a, x[0]), 100 * x[1]);
         return;
     case NA_FINDING_ALLOCATION_RATE:
@@ -120,17 +120,16 @@ static void tell_evidence(const na_view_input_t *in, const na_found_t *f, char *
                  na_text_count(a, x[0]), x[1]);
         return;
     case NA_FINDING_ROUNDING:
-        snprintf(out, size, "rounding up to block sizes adds %.0f %%", 100 * x[0]);
+        snprintf(out, size, "rounding up to block sizes adds %.0f %% to the peak", 100 * x[0]);
         return;
     case NA_FINDING_RESIDENT:
-        snprintf(out, size, "%s were resident near the peak of %s requested",
+        snprintf(out, size, "%s were resident at most, and no more than %s requested",
                  na_text_bytes(a, x[0]), na_text_bytes(b, x[1]));
         return;
     case NA_FINDING_FRAGMENTATION:
         snprintf(out, size,
-                 "%s lay between live blocks at the end, which took %s: spans that few blocks "
-                 "keep",
-                 na_text_bytes(a, x[0]), na_text_bytes(b, x[1]));
+                 "%s lay between live blocks %s, which took %s: spans that few blocks keep",
+                 na_text_bytes(a, x[0]), na_view_spans_when(in), na_text_bytes(b, x[1]));
         return;
     case NA_FINDING_CROSS_THREAD:
         snprintf(out, size, "%.0f %% of the frees are by another thread than allocated",
@@ -189,9 +188,9 @@ static bool name_site(const na_view_input_t *in, uint32_t site, char *out, size_
 #define MOST_LOOKS 4096u
 
 /* The function that has most of it, and of its sites the first; `share`: the function's. */
-static bool find_main_place(const na_view_input_t *in, const na_found_t *f, na_finding_t *finding,
-                            char *place, size_t size) {
-    double all = na_finding_part(f->kind, &in->sites.total), most = 0;
+static bool find_main_place(const na_view_input_t *in, const na_finding_figure_t *f,
+                            na_finding_t *finding, char *place, size_t size) {
+    double all = f->whole, most = 0;
     const na_function_row_t *by = NULL;
     for (size_t i = 0; i < in->functions.count; i++) {
         const na_function_row_t *row = &in->functions.items[i];
@@ -286,14 +285,22 @@ static bool find_keepers(const na_view_input_t *in, na_finding_t *finding, char 
 
 /* ---- all of them ---- */
 
+/* An estimate that is as wide as itself, or wider, may be of nothing: it comes last. */
+#define UNSURE 1
+
+/* Of what is resident beyond the blocks, what the program must have mapped itself to be named. */
+#define MAPPED_MUCH 0.1
+
 typedef struct texts {
     char evidence[256], place[4 * NA_LABEL], saves[96], line[5 * NA_LABEL];
     na_finding_t finding;
     double rank;
 } texts_t;
 
-static void tell_saving(texts_t *t, const na_found_t *f) {
-    char a[NA_TEXT];
+static void tell_saving(const na_view_input_t *in, texts_t *t, const na_finding_figure_t *f) {
+    char a[NA_TEXT], b[NA_TEXT];
+    bool late = na_begun_late(in->reader);
+    uint64_t processes = na_reader_header(in->reader)->processes;
     na_finding_t *finding = &t->finding;
     finding->unit = f->unit;
     if (f->unit == NA_SAVING_UNKNOWN) return;
@@ -301,57 +308,82 @@ static void tell_saving(texts_t *t, const na_found_t *f) {
     finding->saved = f->saves * share;
     finding->worth = f->worth * share;
     const char *how = f->at_most ? "at most" : "about";
-    if (f->unit == NA_SAVING_BYTES)
-        snprintf(t->saves, sizeof t->saves, "%s %s, %.0f %% of the peak", how,
-                 na_text_bytes(a, finding->saved), 100 * finding->worth);
+    if (f->not_peak)
+        snprintf(t->saves, sizeof t->saves, "%s %s of the %s resident %s", how,
+                 na_text_bytes(a, finding->saved), na_text_bytes(b, f->figure[0] + f->figure[1]),
+                 na_view_spans_when(in));
+    else if (f->unit == NA_SAVING_BYTES)
+        snprintf(t->saves, sizeof t->saves, "%s %s, %.0f %% of the %speak", how,
+                 na_text_bytes(a, finding->saved), 100 * finding->worth, late ? "profile's " : "");
     else
-        snprintf(t->saves, sizeof t->saves, "%s %s, %.0f %% of the run", how,
-                 na_text_ms(a, (uint64_t)(finding->saved + 0.5)), 100 * finding->worth);
+        snprintf(t->saves, sizeof t->saves, "%s %s, %.0f %% of the %s", how,
+                 na_text_ms(a, (uint64_t)(finding->saved + 0.5)), 100 * finding->worth,
+                 late            ? "profile's time"
+                 : processes > 1 ? "runs of all processes"
+                                 : "run");
     finding->saves = t->saves;
 }
 
 /* Where, its share, what to do, what that saves. */
-static void tell_line(texts_t *t, const na_found_t *f, const char *change) {
+static void tell_line(texts_t *t, const na_finding_figure_t *f, const char *change) {
     na_finding_t *finding = &t->finding;
     size_t room = sizeof t->line;
     t->line[0] = 0;
+    bool mapped = f->kind == NA_FINDING_RESIDENT && finding->place != NULL;
     na_text_append(t->line, room, "%s",
-                   finding->place != NULL ? finding->place : finding->evidence);
+                   finding->place != NULL && !mapped ? finding->place : finding->evidence);
+    if (mapped) na_text_append(t->line, room, "; the program mapped %s", finding->place);
     if (finding->place != NULL && words[f->kind].of != NULL)
         na_text_append(t->line, room, " has %.0f %% of %s", 100 * finding->share,
                        words[f->kind].of);
     na_text_append(t->line, room, ": %s", change);
     if (finding->saves != NULL) na_text_append(t->line, room, "; saves %s", finding->saves);
+    if (isfinite(f->error) && f->error >= UNSURE)
+        na_text_append(t->line, room, " (of few samples: +- %.0f %%)", 100 * f->error);
     finding->line = t->line;
 }
 
-static void tell_finding(const na_view_input_t *in, const na_found_t *f, texts_t *t) {
-    na_finding_t *finding = &t->finding;
+/* What to do where it depends on the profile; NULL: it does not. */
+static const char *special_remedy(const na_view_input_t *in, const na_finding_figure_t *f) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
-    /* Nothing can be preloaded before what the program itself defines. */
-    const char *without =
-        f->kind == NA_FINDING_OTHER_MALLOC && strcmp(h->other_malloc, h->program) == 0
-            ? "build the program without its allocator"
-            : NULL;
+    if (f->kind == NA_FINDING_OTHER_MALLOC && strcmp(h->other_malloc, h->program) == 0)
+        return "build the program without its allocator"; /* nothing can be preloaded before it */
+    if (f->kind != NA_FINDING_LOST_EVENTS) return NULL;
+    if (h->disk_full == NA_NPROF_FULL_DISK)
+        return "make room for the profile (NUMALLOC_PROFILE_FILE on another disk) and run again";
+    if (h->disk_full == NA_NPROF_FULL_MAPPINGS || (h->own_full & NA_NPROF_OWN_REFUSED) != 0)
+        return "give the process more memory (ulimit -v, the control group's limit, "
+               "vm.max_map_count) and run again";
+    return "run again without allocations in signal handlers, if those can be spared";
+}
+
+static void tell_finding(const na_view_input_t *in, const na_finding_figure_t *f, texts_t *t) {
+    na_finding_t *finding = &t->finding;
+    const char *special = special_remedy(in, f);
     *finding = (na_finding_t){
         .key = words[f->kind].key,
         .value = f->value,
         .threshold = f->threshold,
         .evidence = t->evidence,
         .reason = words[f->kind].reason,
-        .remedy = without != NULL ? without : words[f->kind].remedy,
+        .remedy = special != NULL ? special : words[f->kind].remedy,
         .of_profile = na_finding_of_profile(f->kind),
     };
     tell_evidence(in, f, t->evidence, sizeof t->evidence);
-    bool placed = f->kind == NA_FINDING_FRAGMENTATION
+    double mapped;
+    bool placed = f->kind == NA_FINDING_RESIDENT
+                      ? na_view_mappers(in, t->place, sizeof t->place, &mapped) &&
+                            mapped >= MAPPED_MUCH * f->saves
+                  : f->kind == NA_FINDING_FRAGMENTATION
                       ? find_keepers(in, finding, t->place, sizeof t->place)
                       : na_finding_has_place(f->kind) &&
                             find_main_place(in, f, finding, t->place, sizeof t->place);
     if (placed) finding->place = t->place;
-    tell_saving(t, f);
-    tell_line(t, f, without != NULL ? without : words[f->kind].change);
+    tell_saving(in, t, f);
+    tell_line(t, f, special != NULL ? special : words[f->kind].change);
     /* What may be needed counts a quarter. */
     t->rank = finding->of_profile ? 2 : f->at_most ? finding->worth / 4 : finding->worth;
+    if (f->error >= UNSURE) t->rank = -1;
 }
 
 /* The most valuable first, equal ones as they are in the table. */
@@ -367,7 +399,7 @@ static void put_in_order(texts_t **texts, size_t count) {
 
 size_t na_warnings_each(const na_view_input_t *in,
                         void (*visit)(void *arg, const na_finding_t *finding), void *arg) {
-    na_found_t found[NA_FINDING_KINDS];
+    na_finding_figure_t found[NA_FINDING_KINDS];
     texts_t *order[NA_FINDING_KINDS];
     size_t count = na_findings(in->reader, &in->sites, found);
     texts_t *texts = calloc(count + 1, sizeof *texts);
@@ -384,6 +416,6 @@ size_t na_warnings_each(const na_view_input_t *in,
 }
 
 size_t na_warnings_count(const na_view_input_t *in) {
-    na_found_t found[NA_FINDING_KINDS];
+    na_finding_figure_t found[NA_FINDING_KINDS];
     return na_findings(in->reader, &in->sites, found);
 }

@@ -7,10 +7,12 @@
 
 #include "profiler/analyze/accesses/verdict.h"
 #include "profiler/analyze/blocks/detail.h"
+#include "profiler/dump/profile/python_missing.h"
 #include "profiler/dump/ui/text.h"
+#include "profiler/dump/views/free_lists.h"
 #include "profiler/dump/views/summary/summary.h"
 #include "profiler/dump/views/views.h"
-#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_access.h"
 #include "profiler/format/reader/reader_python.h"
 
 static void print_run(const na_view_input_t *in) {
@@ -42,16 +44,17 @@ static void print_run(const na_view_input_t *in) {
     struct tm tm;
     char when[64] = "?";
     if (gmtime_r(&start, &tm) != NULL) strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &tm);
-    printf("\nrun          began %s, %s, %s\n", when, na_text_ms(a, h->last_ms),
-           h->state == NA_NPROF_CLOSED
-               ? "ended normally"
-               : "no end seen: it was killed, runs still, or became another program (exec)");
+    bool late = na_begun_late(in->reader);
+    printf("\n%s began %s%s, %s, %s\n", late ? "profile     " : "run         ", when,
+           late ? ", after the process" : "", na_text_ms(a, h->last_ms), na_view_moment(in)->ended);
 
-    na_thread_table_t threads = na_reader_threads(in->reader);
-    uint32_t count = 0, most = na_threads_peak(in->reader);
-    for (uint32_t i = 1; i < threads.count; i++)
-        count += threads.items[i].tid != 0;
-    printf("threads      %s", na_text_count(a, count));
+    if (h->processes != 0) {
+        printf("processes    %s, which ran for", na_text_count(a, (double)h->processes));
+        printf(" %s in all\n", na_text_ms(a, h->together_ms));
+    }
+    uint32_t most = na_threads_peak(in->reader);
+    uint64_t count = na_reader_threads_seen(in->reader);
+    printf("threads      %s", na_text_count(a, (double)count));
     if (count > 1 || most > 1)
         printf(" that allocated or freed; at most %s were seen at one time",
                na_text_count(b, most));
@@ -108,30 +111,14 @@ static na_status_t print_sources(const na_view_input_t *in) {
 
 /* CPython's own allocator takes arenas of the system's, not of malloc's. */
 static bool has_pymalloc(const na_view_input_t *in) {
-    size_t size = 0;
-    const char *environment = na_reader_environment(in->reader, &size);
-    for (size_t at = 0; environment != NULL && at < size; at += strlen(environment + at) + 1)
-        if (strncmp(environment + at, "PYTHONMALLOC=malloc", 19) == 0) return false;
-    return true;
-}
-
-/* Why there are no Python frames, though they were asked for. */
-static void put_refused(const na_view_input_t *in) {
-    const na_nprof_python_t *python = na_reader_python_refused(in->reader);
-    if (python == NULL) return;
-    unsigned major = python->version >> 8, minor = python->version & 255;
-    printf("\nPython       %u.%u%s: its frames are not read, stacks are native", major, minor,
-           python->refused == NA_NPROF_PY_REFUSED_NO_GIL ? " without the GIL"
-           : minor < 9                                   ? " or older"
-                                                         : " is not known");
+    return !na_view_environment_has(in, "PYTHONMALLOC=malloc");
 }
 
 static void put_python(const na_view_input_t *in) {
     const na_nprof_python_t *python = na_reader_python(in->reader);
-    if (python == NULL) {
-        put_refused(in);
-        return;
-    }
+    char why[NA_PYTHON_WHY];
+    if (na_view_python_missing(in, why)) printf("\nPython       %s", why);
+    if (python == NULL) return;
     printf("\nPython       %u.%u", python->version >> 8, python->version & 255);
     if (has_pymalloc(in))
         printf("; its objects of up to 512 B are not seen: numalloc-run --python has them");
@@ -139,6 +126,12 @@ static void put_python(const na_view_input_t *in) {
     if (left != 0) {
         char text[NA_TEXT];
         printf("; %s times frames could not be read", na_text_count(text, (double)left));
+    }
+    if (python->other_seen != 0) {
+        char text[NA_TEXT];
+        printf("; " NA_NPROF_PY_OTHER_NAME
+               " stands for code that is made again and again (met %s times)",
+               na_text_count(text, (double)python->other_seen));
     }
 }
 
@@ -150,8 +143,8 @@ static void print_totals(const na_view_input_t *in) {
     double frees = na_view_count(in, (double)t->free_count);
     double peak = (double)t->peak_bytes;
 
-    printf("peak         %s in %s blocks, %s after the start", na_text_bytes(a, peak),
-           na_text_count(b, na_view_count(in, (double)t->peak_count)),
+    printf("peak         %s in %s, %s after the start", na_text_bytes(a, peak),
+           na_text_counted(b, na_view_count(in, (double)t->peak_count), "block"),
            na_text_ms(c, na_view_peak_ms(in)));
     double error = na_counters_error(t, t->peak_count, h->count_scale);
     if (h->mode == NA_NPROF_MODE_SAMPLE && error > 0 && isfinite(error))
@@ -165,11 +158,18 @@ static void print_totals(const na_view_input_t *in) {
                na_text_bytes(a, (double)point->physical));
     if (point != NULL && point->mapped != 0)
         printf("; %s mapped by the allocator for blocks", na_text_bytes(a, (double)point->mapped));
-    printf("\n%s%s in %s blocks", h->state == NA_NPROF_CLOSED ? "never freed  " : "live last    ",
-           na_text_bytes(a, (double)t->live_bytes),
-           na_text_count(b, na_view_count(in, (double)t->live_count)));
+    char mappers[4 * NA_LABEL];
+    double mapped;
+    if (na_view_mappers(in, mappers, sizeof mappers, &mapped)) {
+        printf("\nmapped       %s by the program itself, from first to last: ",
+               na_text_bytes(a, mapped));
+        na_text_put(stdout, mappers);
+    }
+    printf("\n%-13s%s in %s", na_view_moment(in)->live, na_text_bytes(a, (double)t->live_bytes),
+           na_text_counted(b, na_view_count(in, (double)t->live_count), "block"));
     if (t->live_bytes > 0 && peak > 0)
-        printf(", %.0f %% of the peak (numalloc-dump leaks)", 100 * (double)t->live_bytes / peak);
+        printf(", %.0f %% of the peak%s", 100 * (double)t->live_bytes / peak,
+               na_reader_moment(in->reader) == NA_MOMENT_END ? " (numalloc-dump leaks)" : "");
 
     printf("\nallocated    %s in all", na_text_bytes(a, (double)t->alloc_bytes));
     if (peak > 0) printf(", %.1f times the peak", (double)t->alloc_bytes / peak);
@@ -180,8 +180,9 @@ static void print_totals(const na_view_input_t *in) {
     if (t->alloc_bytes > 0)
         printf("\nwaste        %.1f %% more is handed out than was asked for (rounding up)",
                100 * ((double)t->alloc_usable / (double)t->alloc_bytes - 1));
-    printf("\ncalls        %s allocations (%s by realloc), %s frees", na_text_count(a, allocs),
-           na_text_count(b, na_view_count(in, (double)t->realloc_count)), na_text_count(c, frees));
+    printf("\ncalls        %s (%s by realloc), %s", na_text_counted(a, allocs, "allocation"),
+           na_text_count(b, na_view_count(in, (double)t->realloc_count)),
+           na_text_counted(c, frees, "free"));
     if (t->cross_thread_free_count != 0 && frees > 0)
         printf(" (%.1f %% by another thread, %.1f %% on another node)",
                100 * na_view_count(in, (double)t->cross_thread_free_count) / frees,
@@ -193,10 +194,10 @@ static void print_totals(const na_view_input_t *in) {
         printf("\nstacks       %.1f frames on average, %s at most", in->sites.depth_mean,
                na_text_count(a, in->sites.depth_max));
     put_python(in);
-    bool seen = point != NULL && (double)point->own > (double)h->own_bytes;
+    bool seen;
+    double own = na_view_own(in, &seen);
     printf("\nown memory   %s for the profile itself%s, in none of these figures\n",
-           na_text_bytes(a, seen ? (double)point->own : (double)h->own_bytes),
-           seen ? " near the peak, blocks' records included" : "");
+           na_text_bytes(a, own), seen ? " near the peak, blocks' records included" : "");
 }
 
 size_t na_view_lost(const na_view_input_t *in, na_lost_t lost[NA_LOST_MAX]) {
@@ -206,7 +207,7 @@ size_t na_view_lost(const na_view_input_t *in, na_lost_t lost[NA_LOST_MAX]) {
         {h->lost_stacks, "stacks found no room: their outer part stands for them"},
         {h->truncated_stacks, "events have a stack that could not be walked to its end"},
         {h->merged_events, "events were charged to an outer part of their stack"},
-        {h->lost_threads, "threads have no name"},
+        {h->lost_threads, "threads are not listed"},
         {h->lost_modules, "modules are not listed"},
         {h->before_frees, "frees of blocks from before the profile began"},
     };
@@ -218,6 +219,7 @@ size_t na_view_lost(const na_view_input_t *in, na_lost_t lost[NA_LOST_MAX]) {
 
 static void print_lost(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
+    const char *no_room = na_view_no_room(in);
     na_lost_t lost[NA_LOST_MAX];
     size_t count = na_view_lost(in, lost);
     bool any = false;
@@ -227,9 +229,8 @@ static void print_lost(const na_view_input_t *in) {
                na_text_count(a, (double)lost[i].count), lost[i].what);
         any = true;
     }
-    if (h->disk_full != 0) {
-        printf("%sthe profile could not grow: disk full, quota or file size limit\n",
-               any ? "             " : "not seen     ");
+    if (no_room != NULL) {
+        printf("%s%s\n", any ? "             " : "not seen     ", no_room);
         any = true;
     }
     if (!any)
@@ -238,62 +239,14 @@ static void print_lost(const na_view_input_t *in) {
                                                  : "every event is in the figures");
 }
 
-static void say_missing_file(void *arg, const char *path, const char *why) {
-    bool *first = arg;
-    if (*first) printf("\nNo symbols:\n");
-    *first = false;
-    fputs("  ", stdout);
-    na_text_put(stdout, path);
-    printf(": %s\n", why);
-}
-
-typedef struct sought {
-    const char *module;
-    bool missing;
-} sought_t;
-
-static void compare_missing(void *arg, const char *path, const char *why) {
-    sought_t *sought = arg;
-    (void)why;
-    sought->missing |= strcmp(path, sought->module) == 0;
-}
-
-/* How much of the tables is functions that have an address for a name, and of which modules: what
- * their symbols would help. Less than a hundredth is not worth a line. */
-static void say_nameless(const na_view_input_t *in) {
-    double all = na_view_metric(in, &in->sites.total), nameless = 0, most = 0;
-    const char *module = NULL;
-    for (size_t i = 0; i < in->functions.count; i++) {
-        const na_function_row_t *row = &in->functions.items[i];
-        const na_function_name_t *f = na_symbols_function(in->symbols, row->id);
-        double part = na_view_metric(in, &row->self);
-        if (f->named || row->sites == 0) continue;
-        nameless += part;
-        if (module == NULL || part > most) {
-            most = part;
-            module = f->module;
-        }
-    }
-    if (module == NULL || !(nameless >= 0.01 * all)) return;
-    sought_t sought = {.module = module}; /* why it has none was said already */
-    na_symbols_missing(in->symbols, compare_missing, &sought);
-    if (sought.missing) return;
-    printf(
-        "\nNames: functions with %.0f %% of the %s are known by their address only. Debug symbols "
-        "of\n  ",
-        100 * nameless / all, na_view_order_title(in->order));
-    na_text_put(stdout, module);
-    printf("\nwould name most of them: a -dbgsym or -debuginfo package, or DEBUGINFOD_URLS.\n");
-}
-
 static na_status_t show_summary(na_view_input_t *in) {
-    if (in->options->format == NA_FORMAT_JSON) {
+    if (in->options->table.format == NA_FORMAT_JSON) {
         na_view_summary_json(in);
         return NA_STATUS_WHOLE;
     }
-    if (in->options->format == NA_FORMAT_CSV)
-        return in->options->sites ? na_view_site_table(in, in->options->stacks)
-                                  : na_view_function_table(in, false);
+    if (in->options->table.format == NA_FORMAT_CSV)
+        return in->options->frames.sites ? na_view_site_table(in, in->options->frames.stacks)
+                                         : na_view_function_table(in, false);
     print_run(in);
     print_totals(in);
     na_status_t status = print_sources(in);
@@ -303,16 +256,16 @@ static na_status_t show_summary(na_view_input_t *in) {
     putchar('\n');
     if (na_warnings_list(in) != 0) putchar('\n');
     na_view_draw_timeline(in, 64, 8);
-    if (in->options->sites) {
-        status = na_view_site_table(in, in->options->stacks);
+    if (in->options->frames.sites) {
+        status = na_view_site_table(in, in->options->frames.stacks);
     } else {
         status = na_view_function_table(in, false);
         putchar('\n');
         if (status == NA_STATUS_WHOLE) status = na_view_function_table(in, true);
     }
-    bool first = true;
-    na_symbols_missing(in->symbols, say_missing_file, &first);
-    say_nameless(in);
+    na_view_say_free_lists(in);
+    na_view_say_missing(in);
+    na_view_say_lacking(in);
     return status;
 }
 
@@ -325,7 +278,7 @@ const na_view_t na_view_row_summary = {
         "the sites. --filter chooses functions and sites; what is said of the run stays as it is.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ORDERS,
-    .takes = NA_TAKES_TABLE | NA_TAKES_FUNCTIONS | NA_TAKES_SITES | NA_TAKES_STACKS |
-             NA_TAKES_WRAPPERS | NA_TAKES_ADDRESSES,
+    .takes = NA_TAKES_TABLE | NA_TAKES(FUNCTIONS) | NA_TAKES(SITES) | NA_TAKES(STACKS) |
+             NA_TAKES(WRAPPERS) | NA_TAKES(ADDRESSES),
     .show = show_summary,
 };

@@ -22,7 +22,7 @@ static void put_summary_site(na_json_t *json, const na_view_input_t *in, const n
     if (leaf != NULL) {
         na_json_frame(json, "by", leaf);
     }
-    if (in->options->stacks) na_json_stack(json, in, site->site);
+    if (in->options->frames.stacks) na_json_stack(json, in, site->site);
     na_json_end(json);
 }
 
@@ -46,6 +46,10 @@ static void put_summary_function(na_json_t *json, const na_view_input_t *in,
     na_json_bool(json, "runtime", f->runtime);
     na_json_bool(json, "wrapper", row->wrapper);
     na_json_u64(json, "site_count", row->sites);
+    if (row->mappings > 0) {
+        na_json_number(json, "mapped_bytes", row->mapped);
+        na_json_number(json, "mappings", row->mappings);
+    }
     na_json_object(json, "exclusive");
     na_json_counters(json, in, &row->self);
     na_json_end(json);
@@ -62,7 +66,8 @@ static size_t put_first(na_json_t *json, na_view_input_t *in, bool *any) {
     size_t count = 0;
     for (size_t i = 0; i < table->count; i++) {
         na_function_row_t *row = &table->items[i];
-        if (!na_function_matches(in, row) || count++ >= in->options->top || row->shown) continue;
+        if (!na_function_matches(in, row) || count++ >= in->options->table.top || row->shown)
+            continue;
         *any = true;
         put_summary_function(json, in, row);
         row->shown = true;
@@ -79,6 +84,12 @@ static void put_summary_functions(na_json_t *json, na_view_input_t *in) {
     size_t count = put_first(json, in, &any);
     na_view_functions_sort(&in->functions, in->order, true);
     put_first(json, in, &any);
+    /* Those that map memory themselves. */
+    for (size_t i = 0; i < in->functions.count; i++) {
+        na_function_row_t *row = &in->functions.items[i];
+        if (row->mappings > 0 && !row->shown && na_function_matches(in, row))
+            put_summary_function(json, in, row);
+    }
     na_json_end(json);
     na_json_u64(json, "function_count", count);
 }
@@ -87,7 +98,8 @@ static void put_summary_sites(na_json_t *json, na_view_input_t *in) {
     size_t count = 0;
     na_json_array(json, "sites");
     for (size_t i = 0; i < in->sites.count; i++) {
-        if (!na_site_matches(in, in->sites.items[i].site) || count++ >= in->options->top) continue;
+        if (!na_site_matches(in, in->sites.items[i].site) || count++ >= in->options->table.top)
+            continue;
         put_summary_site(json, in, &in->sites.items[i]);
     }
     na_json_end(json);

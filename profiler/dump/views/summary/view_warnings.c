@@ -82,7 +82,7 @@ const na_view_t na_view_row_warnings = {
     .words = "FILE",
     .help = "what asks for attention, with reason, remedy and what that saves",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS),
     .tables = {{&warnings_table, 0}},
     .show = show_warnings,
 };

@@ -183,7 +183,8 @@ static void take_hit(na_perf_target_t *t, const struct perf_event_header *header
     bool write = watch % EACH == 0;
     hit_t hit = {b.time, b.ip, b.tid, 0, (uint16_t)b.cpu, (uint16_t)target, 0, word, write, false};
     /* The event for any access has the call chain. */
-    if (!write && w.chains) hit.stack = na_batch_of(words + HIT_WORDS, count - HIT_WORDS, true);
+    if (!write && w.chains)
+        hit.stack = na_access_batch_of(words + HIT_WORDS, count - HIT_WORDS, true);
     hit_t *half = latest[target][word];
     if (half != NULL && half->tid == b.tid && half->ip == b.ip && !half->paired &&
         half->write != write) {
@@ -288,6 +289,7 @@ static void drain_targets(void) {
 static void meet_watched_threads(void) {
     long error = 0;
     w.lacks_threads = false;
+    na_trap_look();
     w.unarmed = na_perf_scan(&watch_plan, take_hit, &error);
     if (w.unarmed != 0 && error == -EPERM && w.chains) {
         na_perf_close_all();
@@ -572,16 +574,10 @@ static void add_use(na_nprof_access_probe_t *to, const hit_t *hit, uint64_t over
     while (i < to->count && (to->uses[i].thread != thread || to->uses[i].range != hit->word))
         i++;
     if (i == NA_NPROF_PROBE_USES) return;
-    na_nprof_probe_use_t *u = &to->uses[i];
-    if (i == to->count) {
-        to->count++;
-        *u = (na_nprof_probe_use_t){
+    if (i == to->count)
+        to->uses[to->count++] = (na_nprof_probe_use_t){
             .thread = thread, .watched_ns = (uint32_t)over, .range = hit->word};
-    }
-    if (hit->write)
-        u->writes++;
-    else
-        u->reads++;
+    (*(hit->write ? &to->uses[i].writes : &to->uses[i].reads))++;
 }
 
 /* Nothing is kept where a block came or went meanwhile. */
@@ -672,7 +668,7 @@ static void settle_costs(void) {
 /* All that may come in a window: what each event may tell, and some switches. */
 static uint32_t ring_for(uint32_t stack) {
     uint32_t record = (uint32_t)(sizeof(struct perf_event_header) + sizeof(na_perf_hit_t));
-    uint32_t told = budget_of(0) * record + budget_of(1) * (record + na_batch_bytes(stack));
+    uint32_t told = budget_of(0) * record + budget_of(1) * (record + na_access_batch_bytes(stack));
     uint32_t need = WORDS * told + SWITCH_BYTES + SCOUTS_BYTES;
     uint32_t bytes = (uint32_t)na_os_page;
     while (bytes < need)
@@ -698,13 +694,14 @@ static bool start_watch(uint64_t period, char why[NA_WHY]) {
     na_perf_plan_t registers;
     na_watch_events((uintptr_t)&w, &watch_plan, &registers);
     watch_plan.ring_bytes = ring_for(0);
+    watch_plan.may = na_trap_may_watch;
     watch_plan.before = na_near_meet;
     watch_plan.after = na_near_met;
     watch_plan_without = watch_plan;
     watch_plan.ring_bytes = ring_for(na_access_config->access_stack);
     w.chains = na_access_config->access_stack != 0;
     for (uint32_t k = FIRST_WATCH + 1; k < CLOCK; k += EACH)
-        na_batch_ask(&watch_plan.attr[k], na_access_config->access_stack);
+        na_access_batch_ask(&watch_plan.attr[k], na_access_config->access_stack);
     long error = na_perf_try(&watch_plan);
     registers.ring_bytes = watch_plan.ring_bytes;
     for (uint32_t k = 0; k < REGISTERS; k++)
@@ -795,6 +792,7 @@ na_access_source_t na_access_watch(void) {
                                 .flags = NA_NPROF_ACCESS_OP | NA_NPROF_ACCESS_SKID,
                                 .choice = NA_ACCESS_WATCH,
                                 .automatic = true,
+                                .rounds = true,
                                 .start = start_watch,
                                 .step = step_watch,
                                 .stop = stop_watch,

@@ -22,7 +22,7 @@
  * beginning. */
 #include "profiler/record/sources/watch/access_watch_draw.h"
 
-#include "pagemap/span.h"
+#include "pagemap/pagemap.h"
 #include "profiler/record/access/access_priv.h"
 #include "profiler/record/sources/watch/access_watch_sites.h"
 
@@ -33,7 +33,7 @@
 /* Words that wait to be met in a span. */
 #define SUSPECTS 16u
 /* The least share of draws of words that are known, and what strata are chosen for by what they
- * brought. (Why so much and not more: docs/decisions/0030-rare-hits.md.) */
+ * brought. (Why so much and not more: docs/decisions/accesses.md.) */
 #define LEAST_KNOWN (3.0 / 16)
 #define LEARNT      0.25
 #define MEMORY      16 /* draws that a mean goes back by */
@@ -79,8 +79,8 @@ static uint32_t know(const na_draw_t *draw) {
 bool na_draw_start(uint64_t seed) {
     __builtin_memset(&d, 0, sizeof d);
     d.random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
-    d.found = na_own_alloc(MOST * sizeof *d.found, 4096);
-    d.items = na_own_alloc(MOST * sizeof *d.items, 4096);
+    d.found = na_own_alloc(MOST * sizeof *d.found);
+    d.items = na_own_alloc(MOST * sizeof *d.items);
     return d.found != NULL && d.items != NULL;
 }
 

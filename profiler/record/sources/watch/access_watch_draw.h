@@ -1,7 +1,7 @@
 /* access_watch_draw.h - which words of the heap are watched: drawn at random, with a probability
  * that is known, from the memory of all spans that have records. */
-#ifndef NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_DRAW_H
-#define NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_DRAW_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_DRAW_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_DRAW_H
 
 #include "profiler/record/state/record.h"
 

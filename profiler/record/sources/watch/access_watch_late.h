@@ -4,8 +4,8 @@
  * debug registers; in a virtual machine that takes nearly as long as a hit). What it would have
  * done unwatched, it does later. A thread that sleeps until a certain time may catch up, but no
  * record tells which does: all are taken for such that stay late. */
-#ifndef NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_LATE_H
-#define NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_LATE_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_LATE_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_LATE_H
 
 #include "profiler/record/sources/access_perf.h"
 

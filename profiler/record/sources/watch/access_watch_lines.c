@@ -16,7 +16,8 @@
 #define MOST_GAP 4u /* times GAP from one probe to the next while nothing is found */
 #define GAP      UINT64_C(20000000) /* ns: a round, where these are as long as usual */
 
-/* Of a pass: words that are used, with the hot one, twice; the others, of a line that threads share
+/* Of a pass: words that are used, with the hot one, twice (those of several threads once: their
+ * halves have more to say); the others, of a line that threads share
  * in one pass only, when ENOUGH was seen; then the halves of words that several threads use, three
  * times. */
 enum { OTHERS = 2, HALVES = 3, PHASES = 6 };
@@ -108,6 +109,7 @@ static uint32_t word_of(const line_t *l) {
     bool used = (l->used >> word & 1) != 0;
     if (phase >= HALVES) return l->written && (l->common >> word & 1) != 0 ? word : WORDS;
     if (word == l->hot || used != (phase != OTHERS)) return WORDS;
+    if (phase == 1 && (l->common >> word & 1) != 0) return WORDS;
     return phase == OTHERS && !l->others ? WORDS : word;
 }
 

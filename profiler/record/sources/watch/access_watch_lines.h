@@ -12,8 +12,8 @@
  * Probes are extra: they come between the windows of the estimate, and have no part in it.
  *
  * Decides only; used by the access thread. No calls. */
-#ifndef NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_LINES_H
-#define NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_LINES_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_LINES_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_LINES_H
 
 #include <stdbool.h>
 #include <stdint.h>

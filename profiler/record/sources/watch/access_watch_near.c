@@ -4,7 +4,7 @@
 #include <linux/sched.h>
 #include <time.h>
 
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 #include "profiler/record/sources/access_perf.h"
 
 #define SLOW  UINT64_C(1000000) /* ns for one thread: hundreds of times the usual */
@@ -84,14 +84,8 @@ static void go_to(uint32_t cpu) {
 /* Of a thread that runs: its CPU, by /proc. Fields 3 and 39 of its line, behind its name, which may
  * have anything in it. NONE: it does not run, or nobody knows. */
 static uint32_t cpu_of(uint32_t tid) {
-    char path[40] = "/proc/self/task/", digits[12], text[512];
-    uint32_t at = 16, count = 0;
-    for (; tid != 0; tid /= 10)
-        digits[count++] = (char)('0' + tid % 10);
-    while (count > 0)
-        path[at++] = digits[--count];
-    __builtin_memcpy(path + at, "/stat", 6);
-    long length = na_os_read_file(path, text, sizeof text - 1);
+    char text[512];
+    long length = na_access_read_task(tid, "/stat", text, sizeof text - 1);
     if (length <= 0) return NONE;
     text[length] = 0;
     const char *p = text + length;

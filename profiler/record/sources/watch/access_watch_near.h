@@ -14,8 +14,8 @@
  * CPU away it would stand for ever.
  *
  * Used by the access thread. No signal, no lock. */
-#ifndef NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_NEAR_H
-#define NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_NEAR_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_NEAR_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_NEAR_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-#include "alloc/sys/syscall.h"
+#include "alloc/core/sys/syscall.h"
 
 #define PERIOD    UINT64_C(2000000) /* ns of a thread's CPU time */
 #define LINES     512u

@@ -9,8 +9,8 @@
  * access_watch_draw.h).
  *
  * Used by the access thread. */
-#ifndef NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_SCOUT_H
-#define NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_SCOUT_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_SCOUT_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_SCOUT_H
 
 #include <linux/perf_event.h>
 #include <stdbool.h>

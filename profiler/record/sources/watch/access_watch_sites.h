@@ -1,7 +1,7 @@
 /* access_watch_sites.h - one live block of each site, drawn at random: so that a small block that
  * is used much is watched soon, however large the heap is. */
-#ifndef NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_SITES_H
-#define NUMALLOC_RECORD_SOURCES_WATCH_ACCESS_WATCH_SITES_H
+#ifndef NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_SITES_H
+#define NUMALLOC_PROFILER_RECORD_SOURCES_WATCH_ACCESS_WATCH_SITES_H
 
 #include "profiler/record/state/record.h"
 

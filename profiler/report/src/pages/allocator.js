@@ -1,6 +1,6 @@
 // allocator.js - what the allocator did with what was asked for.
 import { h } from '../dom.js';
-import { absent, rangeChip, siteLink } from '../controls.js';
+import { absent, rangeChip, siteHints, siteLink } from '../controls.js';
 import { heatMap } from '../charts.js';
 import { timeChart } from '../timechart.js';
 import { table } from '../table.js';
@@ -17,7 +17,7 @@ export function allocator(model, state) {
       columns: part.columns.map((name, i) => ({
         id: String(i), name, unit: part.units[i] || undefined, tip: TERMS[part.terms?.[i]],
         value: (row) => (i === part.site ? siteText(model, row[i]) : row[i] ?? (part.units[i] ? NaN : '')), order: (row) => row[i] ?? -1,
-        cell: i === part.site ? (row) => (row[i] < 0 ? siteText(model, row[i]) : siteLink(model, row[i])) : undefined, width: part.units[i] ? 'minmax(6rem, 1fr)' : i === 0 ? 'minmax(12rem, 2fr)' : '4rem',
+        cell: i === part.site ? (row) => (row[i] < 0 ? siteText(model, row[i]) : [siteLink(model, row[i]), h('small', { class: 'quiet' }, ` ${siteHints(model, row[i])[1]}`)]) : undefined, width: part.units[i] ? 'minmax(6rem, 1fr)' : i === 0 ? 'minmax(12rem, 2fr)' : '4rem',
       })),
     }).element, part.site !== undefined && filled && heatMap({ ...filled, figures: true })]), nodes && overTime(nodes, state));
 }

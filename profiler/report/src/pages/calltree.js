@@ -3,6 +3,7 @@ import { h } from '../dom.js';
 import { figure, percent } from '../format.js';
 import { change } from '../state.js';
 import { metricChoice, placeLink, rangeChip } from '../controls.js';
+import { nameOf } from '../names.js';
 import { TERMS } from '../terms.js';
 
 const FIRST = 200; // children shown at once
@@ -13,19 +14,19 @@ export function treeTable(model, metric, root) {
   const columns = { gridTemplateColumns: '8rem 5rem 8rem 1fr' };
   const draw = (node, into, level) => {
     node.children.slice(0, FIRST).forEach((child) => {
-      const below = h('div', { role: 'group', hidden: true });
+      const below = h('div', { role: 'none', hidden: true });
       const twist = h('button', {
         class: 'twist', 'aria-expanded': 'false', 'aria-label': `unfold ${child.name}`, disabled: child.children.length === 0,
         onclick: () => unfold(child, below, twist, level),
       }, child.children.length > 0 ? '▸' : '·');
-      into.append(h('div', { class: 'vrow', style: { position: 'static', ...columns }, role: 'row' },
-        h('div', { class: 'vcell figure', style: { backgroundImage: `linear-gradient(to left, var(--bar) ${(100 * child.value) / (root.value || 1)}%, transparent 0)` } }, figure(child.value, metric.unit)),
-        h('div', { class: 'vcell figure' }, percent(child.value, root.value)),
-        h('div', { class: 'vcell figure' }, child.self > 0 ? figure(child.self, metric.unit) : ''),
-        h('div', { class: 'vcell', style: { paddingLeft: `${level * 1.1}rem` } }, twist, child.name, ' ', placeLink(model, child.frame))), below);
+      into.append(h('div', { class: 'vrow', style: { position: 'static', ...columns }, role: 'row', 'aria-level': level + 1 },
+        h('div', { class: 'vcell figure', role: 'gridcell', style: { backgroundImage: `linear-gradient(to left, var(--bar) ${(100 * child.value) / (root.value || 1)}%, transparent 0)` } }, figure(child.value, metric.unit)),
+        h('div', { class: 'vcell figure', role: 'gridcell' }, percent(child.value, root.value)),
+        h('div', { class: 'vcell figure', role: 'gridcell' }, child.self > 0 ? figure(child.self, metric.unit) : ''),
+        h('div', { class: 'vcell', role: 'gridcell', style: { paddingLeft: `${level * 1.1}rem` } }, twist, nameOf(child.name), ' ', placeLink(model, child.frame))), below);
       if (level < 12 && child.value > 0.5 * root.value) unfold(child, below, twist, level);
     });
-    if (node.children.length > FIRST) into.append(h('p', { class: 'empty' }, `and ${node.children.length - FIRST} smaller ones`));
+    if (node.children.length > FIRST) into.append(h('div', { role: 'row' }, h('div', { class: 'empty', role: 'gridcell' }, `and ${node.children.length - FIRST} smaller ones`)));
   };
   const unfold = (node, below, twist, level) => {
     if (below.childElementCount === 0) draw(node, below, level + 1);
@@ -33,9 +34,10 @@ export function treeTable(model, metric, root) {
     twist.setAttribute('aria-expanded', String(!below.hidden));
     if (node.children.length > 0) twist.textContent = below.hidden ? '▸' : '▾';
   };
-  draw(root, body, 0);
   const heads = [['with callees', TERMS.inclusive], ['share', 'Of all of this tree.'], ['itself', 'What is asked for in this function, on this path.'], ['function', null]];
-  return [h('div', { class: 'vhead', style: columns }, heads.map(([name, tip], i) => h('div', { class: `vcell${i < 3 ? ' figure' : ''}`, 'data-tip': tip }, name))), body];
+  body.append(h('div', { class: 'vhead', role: 'row', style: columns }, heads.map(([name, tip], i) => h('div', { class: `vtitle${i < 3 ? ' figure' : ''}`, role: 'columnheader', 'data-tip': tip }, name))));
+  draw(root, body, 0);
+  return body;
 }
 
 export function calltree(model, state) {

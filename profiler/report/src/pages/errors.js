@@ -2,7 +2,7 @@
 import { h } from '../dom.js';
 import { bytes, count } from '../format.js';
 import { link } from '../state.js';
-import { siteLink } from '../controls.js';
+import { siteLink, unfolding } from '../controls.js';
 import { term } from '../terms.js';
 
 /** "use after free: read", in words. */
@@ -28,10 +28,10 @@ function stack(title, frames) {
 
 /** One error, which unfolds to its stacks. */
 export function errorDetails(model, error, { open = false, site = true } = {}) {
-  return h('details', { class: 'finding error', open, 'data-error': error.kind },
-    h('summary', {}, h('strong', {}, errorName(error)), ` of ${block(error) || 'an unknown block'}, ${often(error)}`,
-      site && error.site >= 0 ? [', allocated by ', siteLink(model, error.site)] : null),
-    stack('Accessed or called by', error.by), stack('Freed by', error.freed), stack('Allocated by', error.allocated));
+  return unfolding({ class: 'finding error', 'data-error': error.kind },
+    [h('strong', {}, errorName(error)), ` of ${block(error) || 'an unknown block'}, ${often(error)}`,
+      site && error.site >= 0 ? [', allocated by ', siteLink(model, error.site)] : null],
+    [stack('Accessed or called by', error.by), stack('Freed by', error.freed), stack('Allocated by', error.allocated)], open);
 }
 
 export function errors(model) {

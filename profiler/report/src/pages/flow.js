@@ -95,8 +95,9 @@ function drawing(access, { events, birth_ms: birth, end_ms: end }) {
     });
     context.setLineDash([]);
     context.textAlign = 'center';
-    for (let i = 0; i <= 6; i++) {
-      const ms = from + ((upto - from) * i) / 6;
+    const ticks = Math.max(1, Math.min(6, Math.floor((wide - left) / 80)));
+    for (let i = 0; i <= ticks; i++) {
+      const ms = from + ((upto - from) * i) / ticks;
       context.fillText(milliseconds(Math.round(ms * 10) / 10), Math.min(at(ms), wide - 30), tall - 6);
     }
   };

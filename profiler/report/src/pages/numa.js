@@ -18,7 +18,7 @@ export function numa(model, state) {
       card('samples', access.dram ? 'samples that memory answered' : 'samples', count(access.samples), `by ${access.source}, unit ${access.unit}`),
       access.local_latency !== null && card('localLatency', 'local latency', `${count(access.local_latency)} cycles`, 'median'),
       access.writes !== null && card('writesShare', 'writes', percent(access.writes, 1), 'of those that are told apart')),
-    h('h3', {}, term('verdict', 'What is wrong with where memory lies')), access.verdicts.map((v) => verdict(model, v)),
+    h('h3', {}, term('verdict', 'What is wrong with where memory lies')), verdicts(model, access.verdicts),
     access.verdicts.length === 0 && h('p', { class: 'note' }, 'No object has enough samples to be judged.'),
     h('h3', {}, term('matrix nodes', 'From which node to whose memory')), matrix(access), load(access),
     h('h3', {}, 'Objects by what they cost'), objects(model, access),
@@ -70,6 +70,14 @@ function cost({ remote_in_all: all, verdict: kind, cost_share: share }) {
   return `${inAll}${percent(share, 1)} of all remote cost`;
 }
 
+/** Those with something to do; the others are folded into one line. */
+function verdicts(model, all) {
+  const idle = (v) => v.verdict !== 'false_sharing' && (['nothing', 'nothing_wrong', 'undecidable'].includes(v.verdict) || (v.remote_in_all !== null && v.remote_in_all < 0.01));
+  const rest = all.filter(idle);
+  return [all.filter((v) => !idle(v)).map((v) => verdict(model, v)),
+    rest.length > 0 && h('details', { class: 'finding' }, h('summary', {}, `${count(rest.length)} of which nothing can be decided or gained`), rest.map((v) => verdict(model, v)))];
+}
+
 export function verdict(model, v) {
   const wrong = !['nothing', 'nothing_wrong', 'undecidable'].includes(v.verdict);
   const named = v.site >= 0 ? siteLink(model, v.site) : null;
@@ -88,12 +96,12 @@ export function verdict(model, v) {
 /** Rows: the node of the thread; columns: that of the page. Local ones lie on the diagonal. */
 function matrix({ matrix: cells, nodes }) {
   const latencies = cells.flat().some((cell) => cell.latency !== null);
-  return h('table', { class: 'matrix', 'aria-label': 'accesses from node to node' },
+  return h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'matrix', 'aria-label': 'accesses from node to node' },
     h('tr', {}, h('th', {}, 'from \\ to'), nodes.map((n) => h('th', {}, `node ${n.node}`))),
     cells.map((row, from) => h('tr', {}, h('th', {}, `node ${nodes[from].node}`), row.map((cell, home) => h('td', {
       style: { backgroundColor: cell.share > 0 ? `color-mix(in srgb, ${from === home ? 'var(--accent)' : 'var(--warning)'} ${Math.round(12 + 60 * cell.share)}%, transparent)` : null },
       'data-tip': `${count(cell.samples)} samples from node ${nodes[from].node} to the memory of node ${nodes[home].node}, distance ${nodes[from].distance[home] || 'not known'}`,
-    }, cell.share === null ? '–' : percent(cell.share, 1), latencies && h('small', {}, cell.latency === null ? '–' : `${count(Math.round(cell.latency))} cycles`))))));
+    }, cell.share === null ? '–' : percent(cell.share, 1), latencies && h('small', {}, cell.latency === null ? '–' : `${count(Math.round(cell.latency))} cycles`)))))));
 }
 
 function load(access) {

@@ -1,8 +1,8 @@
 // sites.js - all sites in a table.
 import { h } from '../dom.js';
-import { baseName } from '../format.js';
+import { baseName, figure } from '../format.js';
 import { change, link, note } from '../state.js';
-import { errorMark, metricChoice, placeLink, rangeChip, siteLink } from '../controls.js';
+import { errorMark, metricChoice, placeLink, rangeChip, siteHints, siteLink } from '../controls.js';
 import { csvButton, table } from '../table.js';
 import { sparkline } from '../charts.js';
 import { TERMS } from '../terms.js';
@@ -40,6 +40,11 @@ export function sites(model, state) {
       return !match || model.stack(site).some((frame) => match.test(model.frameName(frame)));
     });
   };
+  const known = chosen === null ? null : model.byFunction().rows.find((row) => row.fn === chosen);
+  // A function's name and line may be those of several sites: who called it is said then.
+  const times = new Map();
+  for (const by of model.sites.by) times.set(by, (times.get(by) ?? 0) + 1);
+  const others = (site) => times.get(model.sites.by[site]) > 1;
   const { growth } = model.raw;
   const series = new Map((growth?.site ?? []).map((site, i) => [site, growth.live[i]]));
   let searching = Boolean(state.search);
@@ -55,7 +60,7 @@ export function sites(model, state) {
       label: (members) => `${baseName(model.frameModule(model.sites.by[members[0]]))} (${members.length} sites without symbols)`,
     },
     columns: [
-      { id: 'site', name: 'site', tip: TERMS.site, value: (site) => model.siteName(site), cell: (site) => h('span', {}, siteLink(model, site), errorMark(model, site)), width: 'minmax(15rem, 3fr)' },
+      { id: 'site', name: 'site', tip: TERMS.site, value: (site) => model.siteName(site), cell: (site) => h('span', {}, siteLink(model, site), errorMark(model, site), others(site) && h('small', { class: 'quiet' }, ` ${siteHints(model, site)[1]}`)), width: 'minmax(15rem, 3fr)' },
       ...(before ?? []),
       ...metrics.map((m) => {
         const values = model.values(m.id, state.range);
@@ -80,7 +85,7 @@ export function sites(model, state) {
           }, 120);
         },
       }),
-      chosen !== null && h('span', { class: 'note' }, `Sites of ${model.functionName(chosen)} `, h('button', { onclick: () => change({ function: null }) }, 'All')),
+      chosen !== null && h('span', { class: 'note' }, `Sites of ${model.functionName(chosen)}${known ? `, ${figure(known.self, 'bytes')} at the peak in all` : ''} `, h('button', { onclick: () => change({ function: null }) }, 'All')),
       metrics.length < offered.length || everything ? h('button', { id: 'all', 'aria-pressed': String(everything), onclick: () => change({ all: everything ? null : '1' }) }, 'All figures') : null,
       csvButton(shown, 'sites.csv'), rangeChip(model, state)),
     shown.element,

@@ -28,7 +28,7 @@ export function source(model, state) {
   const text = sources[file];
   const figures = model.lines(file, metric.id, state.range);
   const chosen = Number(state.line ?? 0);
-  const code = h('div', { class: 'code' }, text.lines.map((line, i) => codeLine(file, line, text.first + i, figures.get(text.first + i), metric, chosen)));
+  const code = h('div', { class: 'code', tabindex: 0 }, text.lines.map((line, i) => codeLine(file, line, text.first + i, figures.get(text.first + i), metric, chosen)));
   requestAnimationFrame(() => (code.querySelector('[data-chosen]') ?? code.querySelector('.hot'))?.scrollIntoView({ block: 'center' }));
   return h('div', {}, controls, h('h3', {}, model.string(file), ' ', h('a', { href: link('source') }, 'all files')),
     h('p', { class: 'quiet' }, `Left: what the line itself asked for; then with all that it calls; of ${figure(total, metric.unit)} in all. A line's number leads to its calls below.`), code,
@@ -73,7 +73,7 @@ function files(model, metric, range) {
       row(of[frame]).below += values[site];
     }
     const by = model.sites.by[site];
-    if (by >= 0 && of[by] >= 0) row(of[by]).self += values[site];
+    if (by >= 0 && of[by] >= 0 && model.sites.id[site] !== 0) row(of[by]).self += values[site];
   }
   return [...rows.values()];
 }
@@ -86,7 +86,7 @@ export function excerpt(model, frame) {
   const from = Math.max(text.first, place.line - 4);
   const lines = text.lines.slice(from - text.first, place.line + 4 - text.first + 1);
   if (lines.length === 0) return null;
-  return [h('h3', {}, 'Source'), h('div', { class: 'code' }, lines.map((line, i) =>
+  return [h('h3', {}, 'Source'), h('div', { class: 'code', tabindex: 0 }, lines.map((line, i) =>
     h('div', { class: from + i === place.line ? 'hot' : null }, h('span', {}), h('span', {}), h('span', { class: 'number' }, from + i), h('span', {}, line)))),
   h('p', {}, h('a', { href: link('source', { file: place.file, line: place.line }) }, 'The whole file'), ' ', h('span', { class: 'quiet' }, percent(model.lines(place.file, model.metrics[0].id, null).get(place.line)?.below ?? 0, model.total(model.metrics[0].id))))];
 }

@@ -42,7 +42,7 @@ function callTable(all, calls) {
       { id: 'call', name: 'call', value: ([, call]) => call },
       { id: 'calls', name: 'calls', unit: 'count', value: ([, , n]) => n },
       { id: 'timed', name: 'timed', unit: 'count', tip: TERMS.timed, value: ([, , , n]) => n },
-      { id: 'ms', name: 'time', unit: 'ms', tip: TERMS.callTime, value: ([, , , , ms]) => ms },
+      { id: 'ms', name: 'time', unit: 'ms', tip: TERMS.callTime, value: ([, , , , ms]) => ms, order: ([, , , , ms, error]) => (error >= 1 ? ms - 1e15 : ms) },
       { id: 'error', name: '±', unit: 'share', tip: TERMS.callError, value: ([, , , , , error]) => error },
       { id: 'each', name: 'each', unit: 'ms', tip: TERMS.callEach, value: ([, , n, , ms]) => (ms === null ? null : ms / n) },
     ],

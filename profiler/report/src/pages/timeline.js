@@ -3,7 +3,8 @@
 import { h, replace } from '../dom.js';
 import { milliseconds } from '../format.js';
 import { change, link } from '../state.js';
-import { absent, rangeChip, siteLink } from '../controls.js';
+import { absent, rangeChip, siteHints, siteLink } from '../controls.js';
+import { brief, tellApart } from '../names.js';
 import { timeChart } from '../timechart.js';
 import { table } from '../table.js';
 
@@ -52,14 +53,16 @@ export function timeline(model, state) {
 }
 
 function path(model, site) {
-  return model.stack(site).filter((frame) => !model.isRuntime(frame)).slice(1, 6).map((frame) => model.frameName(frame)).join(' ← ');
+  return model.stack(site).filter((frame) => !model.isRuntime(frame)).slice(1, 6).map((frame) => brief(model.frameName(frame))).join(' ← ');
 }
 
 function stacked(model, state, onBrush, onClick) {
   const { growth } = model.raw;
   const length = growth.live[0]?.length ?? 0;
   const order = [...growth.site.keys()].sort((a, b) => Math.max(0, ...growth.live[b]) - Math.max(0, ...growth.live[a]));
-  const series = order.slice(0, STACKED).map((i) => ({ name: model.siteName(growth.site[i]), unit: 'bytes', values: growth.live[i] }));
+  const first = order.slice(0, STACKED).map((i) => growth.site[i]);
+  const apart = tellApart(first.map((site) => ({ name: model.siteName(site), hints: () => siteHints(model, site) })));
+  const series = first.map((site, i) => ({ name: brief(model.siteName(site)) + apart[i], title: model.siteName(site), unit: 'bytes', values: growth.live[order[i]] }));
   const others = new Array(length).fill(0);
   for (const i of order.slice(STACKED)) growth.live[i].forEach((value, t) => (others[t] += Math.max(0, value ?? 0)));
   if (order.length > STACKED) series.push({ name: `${order.length - STACKED} other sites`, unit: 'bytes', values: others });
