@@ -1,6 +1,7 @@
 /* gives_back.c - freed memory returns to the system within seconds: 300 MiB are made, touched and
  * freed, then a thread that does hardly anything (one malloc and free each 100 ms) has little more
- * resident than at the start. One kind of blocks a run: small, medium, large, shrunk, threads. */
+ * resident than at the start. One kind of blocks a run: small, medium, large, shrunk, threads; or
+ * asleep: half as much in small blocks, which another thread frees in no order. */
 #include "support/check.h"
 #include "support/fill.h"
 #include "support/proc_mem.h"
@@ -52,6 +53,17 @@ static void *quarter(void *argument) {
     return NULL;
 }
 
+/* Frees so many blocks in no order; who made them waits for that, and makes no call. */
+static void *stranger(void *count) {
+    size_t left = (size_t)(uintptr_t)count;
+    for (uint64_t random = 7; left > 0; left--) {
+        size_t i = fill_random(&random) % left;
+        free(blocks[i]);
+        blocks[i] = blocks[left - 1];
+    }
+    return NULL;
+}
+
 static long slack_kib(void) {
     long nodes = 0;
     char path[64];
@@ -68,7 +80,7 @@ static void run(const char *kind) {
     memset(blocks, 0, sizeof blocks);
     free(check_opaque(malloc(100)));
     long start = proc_rss_kib();
-    long full = 0;
+    long full = 0, made_kib = TOTAL / 1024;
     if (threads) {
         pthread_barrier_init(&barrier, NULL, 5);
         for (size_t i = 0; i < 4; i++)
@@ -85,6 +97,12 @@ static void run(const char *kind) {
         full = proc_rss_kib();
         for (size_t i = 0; i < 10; i++)
             REQUIRE((blocks[i] = realloc(blocks[i], 5000)) != NULL);
+    } else if (strcmp(kind, "asleep") == 0) {
+        made_kib /= 2;
+        size_t to = make(1, 0, TOTAL / 2, 7, 64);
+        full = proc_rss_kib();
+        REQUIRE(pthread_create(&ids[0], NULL, stranger, (void *)to) == 0);
+        REQUIRE(pthread_join(ids[0], NULL) == 0);
     } else {
         bool small = strcmp(kind, "small") == 0;
         bool medium = strcmp(kind, "medium") == 0;
@@ -94,7 +112,7 @@ static void run(const char *kind) {
         full = proc_rss_kib();
         give(0, to);
     }
-    CHECK_MSG(full - start > (long)(TOTAL / 1024 / 10 * 9), "%s: only %ld KiB were resident", kind,
+    CHECK_MSG(full - start > made_kib / 10 * 9, "%s: only %ld KiB were resident", kind,
               full - start);
     for (int i = 0; i < WAIT_MS / 100; i++) {
         proc_sleep_ms(100);
@@ -113,7 +131,7 @@ static void run(const char *kind) {
 int main(int argc, char **argv) {
     check_begin();
     if (argc != 2) {
-        check_say("usage: gives_back small|medium|large|shrunk|threads\n");
+        check_say("usage: gives_back small|medium|large|shrunk|threads|asleep\n");
         return 2;
     }
     run(argv[1]);
