@@ -1,5 +1,5 @@
 # profile_calls.py PREFIX - PREFIX.own (the program's own figures), .json, .csv, .txt, .html, .whole
-# (numalloc-dump's) agree. Exit status 3: an estimate is so long that the run may have been disturbed.
+# (numalloc-dump's) agree. Exit status 3: times are such that the run may have been disturbed.
 import base64, csv, json, re, statistics, sys, zlib
 
 prefix = sys.argv[1]
@@ -14,6 +14,11 @@ EACH = 1 / (1 - 2.718281828459045 ** (-1 / 64))  # one call in so many is drawn
 
 def problem(text):
     sys.exit(f"profile_calls.py: {text}")
+
+
+def disturbed(text):
+    print(f"profile_calls.py: {text}", file=sys.stderr)
+    sys.exit(3)
 
 
 # Counts are exact; none but those for large blocks is always timed, the others as often as drawn.
@@ -53,19 +58,19 @@ figures = {(kind, call): middle(kind, call) for kind, call in
             ("large", "calloc"), ("others", "aligned"), ("others", "new"), ("others", "realloc"))}
 for (kind, call), (ours, theirs) in figures.items():
     if ours > 1.5 * theirs:  # some of a hundred drawn calls may have been interrupted
-        print(f"profile_calls.py: {kind}: {call} is estimated longer than it took with everything", file=sys.stderr)
-        sys.exit(3)
+        disturbed(f"{kind}: {call} is estimated longer than it took with everything")
 # Most of what a small call takes is the profiler's, which does not count ...
 for kind, call in ("small", "malloc"), ("others", "new"), ("others", "aligned"), ("others", "realloc"):
     if figures[kind, call][0] > 0.5 * figures[kind, call][1]:
         problem(f"{kind}: the profiler's own time counts as {call}'s")
-# ... and of one that clears or copies much, the clearing and copying, which does.
+# ... and of one that clears or copies much, the clearing and copying, which does (where the program's
+# own figure has no interruption).
 for kind, call, share in ("middle", "calloc", 0.3), ("growing", "realloc", 0.3), ("large", "calloc", 0.5):
     if figures[kind, call][0] < share * figures[kind, call][1]:
-        problem(f"{kind}: {call} is estimated at less than a share of {share} of the program's own figure")
+        disturbed(f"{kind}: {call} is estimated at less than a share of {share} of the program's own figure")
 order = [figures["small", "free"][0], figures["middle", "calloc"][0], figures["large", "calloc"][0]]
 if not (order[0] * 5 < order[1] and order[1] * 5 < order[2]):
-    problem(f"freeing, clearing 32 KiB, clearing 1 MiB take {order} ms a call")
+    disturbed(f"freeing, clearing 32 KiB, clearing 1 MiB take {order} ms a call")
 
 # The thread's sum is that of its entry points, and its interval is there.
 for role, row in rows.items():
