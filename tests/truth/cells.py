@@ -89,6 +89,8 @@ def formats():
             yield cell(f"split, type units, DWARF {version}, .dwp", split + " -fdebug-types-section",
                        before=(f"{dwp} -e truth -o truth.dwp", "rm *.dwo"), needs=(dwp,))
             yield cell(f"split, DWARF {version}, .dwo missing", split, "symbols", after=("rm *.dwo",), says="split DWARF")
+            yield cell(f"split, DWARF {version}, .dwo of another build", split, "symbols", says="truth.dwo is of another build",
+                       after=(f"{compiler} -std=gnu++17 -w -O0 -g {split} -I. -c truth.cpp -o other.o", "mv other.dwo truth.dwo"))
             yield cell(f"split, DWARF {version}, .dwp", split, before=(f"{dwp} -e truth -o truth.dwp", "rm *.dwo"), needs=(dwp,))
         if clang:
             yield cell("split, inlined in skeleton", "-gsplit-dwarf -fsplit-dwarf-inlining")
