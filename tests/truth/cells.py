@@ -12,6 +12,7 @@ import subprocess
 
 import cases_others
 
+FAR_HEADERS = os.path.join(os.path.dirname(__file__), "../support/far_headers.py")
 DEBUG = {"-g": "full", "-g1": "lines", "-g0": "symbols"}
 
 
@@ -139,6 +140,7 @@ def formats():
         yield cell("packed relocations", link="-Wl,-z,pack-relative-relocs")
         yield cell("-z separate-code", link="-Wl,-z,noseparate-code")
         yield cell("patchelf", before=("patchelf --set-rpath /a/rather/long/path/that/moves/things truth",), needs=("patchelf",))
+        yield cell("headers at the end", before=(f"{FAR_HEADERS} truth",))
         yield cell("bolt, DWARF 4", "-gdwarf-4", before=("llvm-bolt-16 truth -o truth.bolt --update-debug-sections", "mv truth.bolt truth"),
                    needs=("llvm-bolt-16",))
         yield cell("bolt, no DWARF", "-g0", "symbols", before=("llvm-bolt-16 truth -o truth.bolt", "mv truth.bolt truth"),
