@@ -17,6 +17,7 @@ docs/data/ (tables.py). In a document such a part lies between two comments with
 and "end: NAME"; the rest is written by hand. Links must lead somewhere, and the searches of
 CONTRIBUTING.md find what they name.
 """
+import collections
 import difflib
 import itertools
 import json
@@ -371,7 +372,8 @@ def truth_markdown():
         asked = [oracles.get(group, {}).get(name) for name in names]
         lines.append(f"| {group} | {row['cells']} | {row['right']:,} | {row['said']:,} | {row['wrong']:,} |"
                      + "".join(f" {it[0]:,} of {it[1]:,}; better: {it[2]} |" if it else " - |" for it in asked))
-    return [*lines, "", f"({data['date']}, commit {data['commit']}.)"]
+    commits = collections.Counter(cell["commit"] for cell in data["cells"] if "of" in cell).most_common()
+    return [*lines, "", f"({data['date']}, " + "; ".join(f"{count} cells at commit {commit}" for commit, count in commits) + ".)"]
 
 
 def verdicts_markdown():

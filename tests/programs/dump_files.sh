@@ -116,9 +116,12 @@ say "no build-id: not a file that is newer than the profile"
 
 # ---- split DWARF ----
 
-(cd build && g++ -O2 -g -gsplit-dwarf -DEXTRA=0 main.cpp a/init.cpp b/init.cpp -o "$work/split") || fail "g++ -gsplit-dwarf"
+g++ -O2 -g -gsplit-dwarf -DEXTRA=0 build/main.cpp build/a/init.cpp build/b/init.cpp -o split || fail "g++ -gsplit-dwarf"
 profile split
 functions split | has 'Foo::init() main.cpp:7' || fail "split DWARF is not read"
+mv split split-*.dwo "root$work/"
+functions split --sysroot root | has 'Foo::init() main.cpp:7' || fail "split DWARF is not read below --sysroot"
+mv "root$work/split" .
 find . -name '*.dwo' -delete
 functions split | has 'Foo::init()' || fail "no symbols where a .dwo file is missing"
 "$dump" functions --symbol-cache off split.nprof | has 'split: split DWARF: .*\.dwo is missing' || fail "a missing .dwo file is not said"

@@ -2,7 +2,7 @@
 # python_refused.sh LIBRARY NUMALLOC_DUMP - an interpreter whose frames cannot be read is left alone, and
 # the summary says why. None such is on most machines; so one that is there is copied, and says of itself
 # in the copy what another would: a version that is not known, one before 3.9, or, from 3.13 on, that it
-# has no GIL.
+# has no GIL. One whose program headers lie beyond the first page, as BOLT writes them, is read.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
@@ -48,6 +48,15 @@ P
         say "$version, $1: left alone"
         ran=$((ran + 1))
     }
+    cp "$file" "$work/copy"
+    /usr/bin/python3 "$test_source/../support/far_headers.py" "$work/copy"
+    rm -f "$work/r.nprof"*
+    PYTHONHOME=$home NUMALLOC_PYTHON=1 NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/r.nprof" PYTHONMALLOC=malloc \
+        LD_PRELOAD="$lib" "$work/copy" -c 'kept = [bytes(3000) for _ in range(50)]' || fail "$version, headers at the end: the program fails"
+    "$dump" functions "$work/r.nprof" --top 0 >"$work/functions"
+    has '<module> *<string>:1' "$work/functions" || fail "$version, headers at the end: there are no Python frames"
+    say "$version, headers at the end: read"
+
     if has ' Py_Version' "$work/symbols"; then
         refused 'unknown version' Py_Version 0 '00001f03' '3.31 is not known'
         refused 'old version' Py_Version 0 '00000703' '3.7 or older'

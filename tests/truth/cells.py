@@ -12,6 +12,7 @@ import subprocess
 
 import cases_others
 
+FAR_HEADERS = os.path.join(os.path.dirname(__file__), "../support/far_headers.py")
 DEBUG = {"-g": "full", "-g1": "lines", "-g0": "symbols"}
 
 
@@ -89,6 +90,8 @@ def formats():
             yield cell(f"split, type units, DWARF {version}, .dwp", split + " -fdebug-types-section",
                        before=(f"{dwp} -e truth -o truth.dwp", "rm *.dwo"), needs=(dwp,))
             yield cell(f"split, DWARF {version}, .dwo missing", split, "symbols", after=("rm *.dwo",), says="split DWARF")
+            yield cell(f"split, DWARF {version}, .dwo of another build", split, "symbols", says="truth.dwo is of another build",
+                       after=(f"{compiler} -std=gnu++17 -w -O0 -g {split} -I. -c truth.cpp -o other.o", "mv other.dwo truth.dwo"))
             yield cell(f"split, DWARF {version}, .dwp", split, before=(f"{dwp} -e truth -o truth.dwp", "rm *.dwo"), needs=(dwp,))
         if clang:
             yield cell("split, inlined in skeleton", "-gsplit-dwarf -fsplit-dwarf-inlining")
@@ -137,6 +140,7 @@ def formats():
         yield cell("packed relocations", link="-Wl,-z,pack-relative-relocs")
         yield cell("-z separate-code", link="-Wl,-z,noseparate-code")
         yield cell("patchelf", before=("patchelf --set-rpath /a/rather/long/path/that/moves/things truth",), needs=("patchelf",))
+        yield cell("headers at the end", before=(f"{FAR_HEADERS} truth",))
         yield cell("bolt, DWARF 4", "-gdwarf-4", before=("llvm-bolt-16 truth -o truth.bolt --update-debug-sections", "mv truth.bolt truth"),
                    needs=("llvm-bolt-16",))
         yield cell("bolt, no DWARF", "-g0", "symbols", before=("llvm-bolt-16 truth -o truth.bolt", "mv truth.bolt truth"),

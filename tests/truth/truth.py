@@ -13,6 +13,8 @@ blocks. A cell is one way to build the program. In a cell a function is one of t
             name lies in, a line below the table for calls that were inlined
     wrong   anything else
 
+--json keeps what the file has of cells that were not run, each with the commit of its run.
+
 --oracles asks gdb and llvm-symbolizer for the name at the addresses at which functions allocate: how often
 each agrees with the truth, and where one does and numalloc-dump does not.
 
@@ -254,6 +256,16 @@ def check(cell, library, dump, directory, with_oracles):
     return (judged, asked, said.strip()), None
 
 
+def write_json(path, results):
+    """Cells that the file has of other runs stay, each with its commit."""
+    known = {r["cell"]: r for r in json.loads(path.read_text())["cells"]} if path.exists() else {}
+    known.update((r["cell"], r) for r in results)
+    every = [known[cell.name] for cell in cells.cells("all") if cell.name in known]
+    head = {"date": datetime.date.today().isoformat(), **{kind: sum(r.get(kind, 0) for r in every) for kind in KINDS}}
+    lines = ",\n".join("  " + json.dumps(r) for r in every)
+    path.write_text(json.dumps(head, indent=1)[:-2] + f',\n "cells": [\n{lines}\n ]\n}}\n')
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
@@ -270,6 +282,7 @@ def main():
     library, dump = os.path.abspath(options.library), os.path.abspath(options.dump)
     os.environ["ARCHIVE"] = os.path.join(os.path.dirname(library), "libnumalloc.a") + " -pthread"
     os.environ["LC_ALL"] = "C"
+    commit = subprocess.run(["git", "describe", "--always"], cwd=pathlib.Path(__file__).parent, capture_output=True, text=True).stdout.strip()
     results, all_counts, failed, knew_better = [], dict.fromkeys(KINDS, 0), 0, 0
     for cell in cells.cells(options.set):
         if not any(fnmatch.fnmatch(cell.name, pattern) for pattern in options.cells.split(",")):
@@ -313,10 +326,7 @@ def main():
     print(", ".join(f"{all_counts[kind]} {kind}" for kind in KINDS)
           + f" in {ran} cells, {sum(1 for r in results if r.get('wrong') == 0)} of them with none wrong; {failed} failed")
     if options.json:
-        commit = subprocess.run(["git", "describe", "--always"], cwd=pathlib.Path(__file__).parent, capture_output=True, text=True).stdout.strip()
-        head = {"date": datetime.date.today().isoformat(), "commit": commit, **all_counts}
-        lines = ",\n".join("  " + json.dumps(result) for result in results)
-        pathlib.Path(options.json).write_text(json.dumps(head, indent=1)[:-2] + f',\n "cells": [\n{lines}\n ]\n}}\n')
+        write_json(pathlib.Path(options.json), [{**r, "commit": commit} for r in results])
     if ran == 0:
         return 77
     if options.against:

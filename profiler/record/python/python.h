@@ -182,6 +182,7 @@ typedef struct na_py_thread {
     uint32_t unmapped; /* na_py_unmapped, when what follows was found */
     uint32_t replaced; /* so many tails */
     bool cut;          /* the outermost kept frame is not the chain's */
+    bool named;        /* its name was asked for */
     bool
         other; /* `state`, or the one asked for last, is of another interpreter than the main one */
     uintptr_t readable;           /* the innermost frame met last; NOWHERE: none */
@@ -226,10 +227,18 @@ extern const na_record_t na_py_no_record;
 
 /* Another thread's place is taken over: nothing that was kept is of this one's chain. (Pairs are
  * the place's.) */
-void na_python_forget(na_py_thread_t *p);
+void na_python_attach(na_py_thread_t *p);
+
+/* ---- python_name.c ---- */
+/* The calling thread's name for the system becomes what threading.Thread has, once, unless it was
+ * changed since its first event. Frames [0, count) that are kept are those of this event. */
+NA_COLD void na_py_name_thread(na_rthread_t *t, uint32_t count);
 
 /* ---- python_code.c ---- */
 void na_py_codes_begin(void);
+/* The text of the str that is there, in UTF-8: as many of the first characters as fit, or, if
+ * `last`, of the last, and a zero. False: it is none. */
+bool na_py_text(na_py_thread_t *p, uintptr_t at, char *to, uint32_t size, bool last);
 /* Fills what frames and `seen` say of a code object. False: it is none, or there was no room. */
 bool na_py_code(na_py_thread_t *p, uintptr_t code, na_py_frame_t *frame);
 /* Of frames [end + 1, i], from the innermost on, the first whose code has not its mark any more;

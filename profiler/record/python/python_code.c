@@ -376,6 +376,21 @@ static uint32_t to_utf8(const text_t *t, uint8_t *to) {
     return n;
 }
 
+bool na_py_text(na_py_thread_t *p, uintptr_t at, char *to, uint32_t size, bool last) {
+    text_t t;
+    if (!read_str(p, at, &t)) return false;
+    uint64_t first = last && t.units > size - 1 ? t.units - (size - 1) : 0;
+    t.data += first * t.width;
+    t.units -= first;
+    if (t.units > size - 1) t.units = size - 1;
+    while (to_utf8(&t, NULL) > size - 1) {
+        t.units--;
+        if (last) t.data += t.width;
+    }
+    to[to_utf8(&t, (uint8_t *)to)] = 0;
+    return true;
+}
+
 static bool store_text(const text_t *t, bool is_str, na_nprof_python_text_ref_t *ref) {
     slot_t *s = find_code(t->checksum);
     if (s != NULL && s->bytes != 0) {

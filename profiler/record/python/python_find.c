@@ -24,30 +24,32 @@ typedef struct symbols {
     const ElfW(Sym) * table;
     const char *names;
     const uint32_t *hash;
-    const uint8_t *eh_hdr; /* where call frames are described; NULL: nowhere */
 } symbols_t;
 
 static bool is_inside(const symbols_t *s, uintptr_t at, size_t bytes) {
     return at >= s->start && at <= s->end && s->end - at >= bytes;
 }
 
-static bool open_interpreter_symbols(symbols_t *s, const na_unwind_seen_t *seen) {
-    const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)seen->start;
-    const struct link_map *map = seen->link_map;
-    *s = (symbols_t){.start = seen->start, .end = seen->end};
+/* Where no loader tells of it: by headers in the first page. NULL: not there. */
+static const ElfW(Dyn) * dynamic_by_headers(symbols_t *s) {
+    const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)s->start;
     if (s->end - s->start < 4096 || eh->e_ident[EI_MAG0] != ELFMAG0 ||
         eh->e_ident[EI_MAG1] != ELFMAG1 || eh->e_ident[EI_MAG2] != ELFMAG2 ||
         eh->e_ident[EI_MAG3] != ELFMAG3 || eh->e_phentsize != sizeof(ElfW(Phdr)) ||
         eh->e_phoff > 4096 - sizeof(ElfW(Phdr)))
-        return false;
-    s->bias = map != NULL ? map->l_addr : eh->e_type == ET_EXEC ? 0 : s->start;
+        return NULL;
+    s->bias = eh->e_type == ET_EXEC ? 0 : s->start;
     const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(s->start + eh->e_phoff);
-    const ElfW(Dyn) *dyn = NULL;
     for (unsigned i = 0; i < eh->e_phnum && (uintptr_t)(ph + i + 1) <= s->start + 4096; i++)
-        if (ph[i].p_type == PT_DYNAMIC)
-            dyn = (const ElfW(Dyn) *)(s->bias + ph[i].p_vaddr);
-        else if (ph[i].p_type == PT_GNU_EH_FRAME)
-            s->eh_hdr = (const uint8_t *)(s->bias + ph[i].p_vaddr);
+        if (ph[i].p_type == PT_DYNAMIC) return (const ElfW(Dyn) *)(s->bias + ph[i].p_vaddr);
+    return NULL;
+}
+
+/* The loader knows it wherever the headers lie (BOLT writes them at the end). */
+static bool open_interpreter_symbols(symbols_t *s, const na_unwind_seen_t *seen) {
+    const struct link_map *map = seen->link_map;
+    *s = (symbols_t){.start = seen->start, .end = seen->end, .bias = map != NULL ? map->l_addr : 0};
+    const ElfW(Dyn) *dyn = map != NULL ? map->l_ld : dynamic_by_headers(s);
     for (; dyn != NULL && is_inside(s, (uintptr_t)dyn, sizeof *dyn) && dyn->d_tag != DT_NULL;
          dyn++) {
         /* The loader has made addresses of these, or not (vdso). */
@@ -122,9 +124,9 @@ static uint32_t layout_of(const symbols_t *s, uint16_t version, na_py_layout_t *
 /* What a symbol names becomes a pointer to a function. */
 #define FUNCTION(to, address) __builtin_memcpy(&(to), &(address), sizeof(to))
 
-static void find_parts(const symbols_t *s, const na_unwind_seen_t *seen, uintptr_t eval,
-                       uint64_t size, na_py_t *found) {
-    const na_unwind_module_t m = {seen->start, seen->end, s->eh_hdr, seen->link_map};
+static void find_parts(const na_unwind_seen_t *seen, uintptr_t eval, uint64_t size,
+                       na_py_t *found) {
+    const na_unwind_module_t m = {seen->start, seen->end, seen->eh_hdr, seen->link_map};
     found->parts[0][0] = eval;
     found->parts[0][1] = eval + size;
     found->part_count =
@@ -164,7 +166,7 @@ static bool find(const na_unwind_seen_t *seen, na_py_t *found) {
     FUNCTION(found->main_interpreter, main_one);
     found->link_map = seen->link_map;
     found->lasting = na_lasting(seen->start);
-    find_parts(&s, seen, eval, size, found);
+    find_parts(seen, eval, size, found);
     return true;
 }
 

@@ -10,15 +10,15 @@
 /* clang-format off */
 static const na_py_layout_t tables[] = {
     /* version | thread state: frame, cframe, id, interpreter | frame: size, back, code, instr, owner, entry |
-     * tags | code: name, file, line, lines, start, traceable | str: ascii, wide | lines (the last two are see_how's) */
+     * tags | code: name, file, line, lines, start, traceable | str: ascii, wide | locals, keys | lines (the last two are see_how's) */
     {0x0309, 24, NONE, 176, NONE,   112, 24, 32, 104, NONE, NONE,
-     0, 112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LNOTAB, false, 0, 0},
+     0, 112, 104, 40, 120, NONE, NONE,   48, 72,   NONE, NONE,   NA_NPROF_PY_LNOTAB, false, 0, 0},
     {0x030a, 24, NONE, 176, NONE,   104, 24, 32,  96, NONE, NONE,
-     0, 112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LINETABLE, true, 0, 0},
+     0, 112, 104, 40, 120, NONE, NONE,   48, 72,   NONE, NONE,   NA_NPROF_PY_LINETABLE, true, 0, 0},
     {0x030b, 56,    8, 152, NONE,    72, 48, 32,  56,   69,   68,
-     0, 128, 112, 72, 136,  184,  168,   48, 72,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
+     0, 128, 112, 72, 136,  184,  168,   48, 72,   72, 872,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
     {0x030c, 56,    0, 136,   16,    72,  8,  0,  56,   70, NONE,
-     0, 128, 112, 68, 136,  192,  176,   40, 56,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
+     0, 128, 112, 68, 136,  192,  176,   40, 56,   72, 880,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
 };
 /* clang-format on */
 
@@ -37,15 +37,17 @@ typedef struct debug_parts {
     uint8_t frame, code, text;
     uint8_t words;     /* so many are needed */
     uint8_t code_tags; /* bits of a frame's code that are no part of the address */
+    uint16_t type_keys;
 } debug_parts_t;
 
 /* In front of the thread state lie 3 words, the runtime's 3 and the interpreter state's: 13, from
  * 3.14 on 16. */
 static const debug_parts_t debug_parts[] = {
-    /* version | thread: part, id | frame, code, text | words | tags */
-    {0x030d, 19, 5, 28, 34, 67, 71, 0},
-    {0x030e, 22, 5, 31, 39, 77, 81, 3},
-    {0x030f, 22, 8, 39, 47, 89, 93, 3},
+    /* version | thread: part, id | frame, code, text | words | tags | keys (later ones name threads
+       themselves) */
+    {0x030d, 19, 5, 28, 34, 67, 71, 0, 880},
+    {0x030e, 22, 5, 31, 39, 77, 81, 3, NONE},
+    {0x030f, 22, 8, 39, 47, 89, 93, 3, NONE},
 };
 
 static bool is_layout_told(uint16_t version, const uint64_t *d, uint64_t words) {
@@ -79,6 +81,8 @@ static bool by_debug_offsets(const debug_parts_t *parts, const uint64_t *d, na_p
         .code_traceable = (uint16_t)(code[9] - 16), /* what lies between is one pointer */
         .text_ascii = (uint16_t)text[3],
         .text_wide = (uint16_t)(text[3] + 16),
+        .frame_locals = (uint16_t)frame[4],
+        .type_keys = parts->type_keys,
         .lines = NA_NPROF_PY_LOCATIONS,
     };
     return l->frame_size <= 4096 && l->code_start <= 4096 && l->frame_owner < l->frame_size &&

@@ -27,8 +27,11 @@ typedef struct na_py_layout {
     uint16_t code_start;     /* the first instruction; NONE: frames hold the number of one */
     uint16_t code_traceable; /* instructions before this one are no calls yet; NONE: none are */
     uint16_t text_ascii, text_wide; /* where a str's characters begin */
-    uint8_t lines;                  /* NA_NPROF_PY_LOCATIONS and so on */
-    bool in_units;                  /* the number counts pairs of bytes */
+    uint16_t frame_locals;          /* a frame's first argument, and */
+    uint16_t type_keys; /* a class's table of its objects' attributes; NONE: threads' names are not
+                           read */
+    uint8_t lines;      /* NA_NPROF_PY_LOCATIONS and so on */
+    bool in_units;      /* the number counts pairs of bytes */
     /* Of these: */
     uint16_t frame_linked; /* two words, one after the other: back, and instr or code */
     uint8_t how;           /* na_py_how_t */
@@ -59,6 +62,22 @@ typedef enum na_py_how {
 #define NA_PY_STATE_ASCII    (1u << 6)
 #define NA_PY_STATE_FORM     0x7cu /* all these */
 #define NA_PY_BYTES_AT       32u   /* bytes: what they hold */
+/* From 3.11 to 3.13: a class, a table of attributes. */
+#define NA_PY_FLAGS_AT      168u
+#define NA_PY_FLAG_DICT     (1u << 4) /* attributes are where na_py_name_thread looks */
+#define NA_PY_FLAG_HEAP     (1u << 9) /* the class is made by a program: it has `type_keys` */
+#define NA_PY_KEYS_LOG_AT   9u        /* a byte: the table's index has as many bytes, log2 */
+#define NA_PY_KEYS_KIND_AT  10u       /* a byte */
+#define NA_PY_KEYS_SPLIT    2u        /* values lie apart */
+#define NA_PY_KEYS_USED_AT  24u
+#define NA_PY_KEYS_INDEX_AT 32u
+#define NA_PY_KEYS_ENTRY    16u /* bytes; the first word is the name */
+/* Where an object's values are: behind a word in front of it, up to 3.12; 3.13: behind its head. */
+#define NA_PY_VALUES_3_11  32u
+#define NA_PY_VALUES_3_12  24u /* less 1, or a dict */
+#define NA_PY_VALUES_3_13  16u /* a head, of which this byte says that they are in use: */
+#define NA_PY_VALUES_VALID 3u
+#define NA_PY_VALUES_HEAD  8u
 
 /* Whether frames of this version (0x030b) are read, and then how: 0, or why not:
  * NA_NPROF_PY_REFUSED_*. `debug`: the beginning of _PyRuntime, `words` of eight bytes; only 3.13

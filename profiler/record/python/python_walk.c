@@ -267,7 +267,7 @@ static NA_COLD bool grow_kept(na_py_thread_t *p, uint32_t fresh) {
     return true;
 }
 
-void na_python_forget(na_py_thread_t *p) {
+static void forget_frames(na_py_thread_t *p) {
     p->count = 0;
     for (uint32_t i = 0; i < sizeof p->used / sizeof p->used[0]; i++) {
         for (uint64_t sets = p->used[i]; sets != 0; sets &= sets - 1) {
@@ -278,11 +278,16 @@ void na_python_forget(na_py_thread_t *p) {
     }
 }
 
+void na_python_attach(na_py_thread_t *p) {
+    p->named = false;
+    forget_frames(p);
+}
+
 static NA_COLD void forget_pages(na_py_thread_t *p, uint32_t unmapped) {
     p->unmapped = unmapped;
     p->state = (const void *)(uintptr_t)NA_PY_NOWHERE;
     p->readable = NA_PY_NOWHERE;
-    na_python_forget(p);
+    forget_frames(p);
     for (uint32_t i = 1; i < NA_PY_PAGES; i++)
         p->pages[i] = 0;
     p->pages[0] = NA_PY_NOWHERE;
@@ -403,6 +408,7 @@ static uint32_t enter_frames(na_rthread_t *t, uint32_t base, uint32_t n) {
         p->count = ++base;
     }
     uint32_t node = enter_innermost(t, p->fresh, base);
+    if (NA_UNLIKELY(!p->named)) na_py_name_thread(t, base);
     /* Those that were read become tails, in the places of others. */
     for (i = n; read != 0 && i-- > read;)
         if (p->fresh[i].met == NULL) remember_frame(p, &p->kept[base - i], base - i);
@@ -462,7 +468,7 @@ deep:
     count_one(&na_py_entry->deep);
     p->cut = true;
     uint32_t node = enter_frames(t, 0, n);
-    na_python_forget(p);
+    forget_frames(p);
     return node;
 }
 

@@ -372,7 +372,7 @@ uint32_t na_stacks_parent(uint32_t node) {
 void na_stacks_attach(na_rthread_t *t) {
     na_frames_forget(&t->frames);
     t->native = false;
-    if (t->python != NULL) na_python_forget(t->python);
+    if (t->python != NULL) na_python_attach(t->python);
     if (t->edges != NULL) return;
     t->edges = t->few_edges;
     t->edge_bits = NA_EDGE_BITS;

@@ -109,7 +109,7 @@ NA_RACY static NA_COLD na_umodule_state_t learn_module(const na_unwind_module_t 
         break;
     }
     if (on_seen != NULL && state >= NA_UMODULE_KNOWN)
-        on_seen(&(na_unwind_seen_t){m->start, m->end, m->link_map, replaced});
+        on_seen(&(na_unwind_seen_t){m->start, m->end, m->link_map, replaced, m->eh_hdr});
     atomic_flag_clear_explicit(&writing, memory_order_release);
     return state;
 }

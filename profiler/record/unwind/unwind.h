@@ -71,8 +71,9 @@ extern uintptr_t na_unwind_skip_lo, na_unwind_skip_hi;
 /* A loaded module that no walk has met before, or that took the place of another. */
 typedef struct na_unwind_seen {
     uintptr_t start, end;
-    const void *link_map; /* struct link_map, NULL if not known */
-    uintptr_t replaced;   /* start of a module that was here before, 0: none */
+    const void *link_map;  /* struct link_map, NULL if not known */
+    uintptr_t replaced;    /* start of a module that was here before, 0: none */
+    const uint8_t *eh_hdr; /* NULL: it has none */
 } na_unwind_seen_t;
 
 /* Before the first walk, once: `seen` (may be NULL) is told of every module, those loaded now

@@ -2,6 +2,7 @@
  * it is compiled with. Argument: a file with the beginning of _PyRuntime as it lies in that
  * interpreter. Prints what differs; exit status 1 then. */
 #define Py_BUILD_CORE 1
+#define NDEBUG 1 /* there are no objects */
 #include <Python.h>
 
 #include <stddef.h>
@@ -11,6 +12,11 @@
 #include <frameobject.h>
 #else
 #include <internal/pycore_frame.h>
+#endif
+#define NAMES_READ (PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030e0000)
+#if NAMES_READ
+#include <internal/pycore_dict.h>
+#include <internal/pycore_object.h>
 #endif
 #if PY_VERSION_HEX >= 0x030e0000
 #include <internal/pycore_interpframe_structs.h>
@@ -152,6 +158,44 @@ static void hold_objects(na_py_layout_t l) {
     hold("form", state_of(7, 1, 1), NA_PY_STATE_FORM);
 }
 
+/* What a thread's name is read by. */
+static void hold_names(na_py_layout_t l) {
+#if !NAMES_READ
+    HOLD(type_keys, NA_PY_NONE);
+#else
+    typedef struct _dictkeysobject keys_t;
+    HOLD(frame_locals, offsetof(frame_t, localsplus));
+    HOLD(type_keys, offsetof(PyHeapTypeObject, ht_cached_keys));
+    hold("flags", NA_PY_FLAGS_AT, offsetof(PyTypeObject, tp_flags));
+    hold("heap", NA_PY_FLAG_HEAP, Py_TPFLAGS_HEAPTYPE);
+    hold("dict", NA_PY_FLAG_DICT, Py_TPFLAGS_MANAGED_DICT);
+    hold("log", NA_PY_KEYS_LOG_AT, offsetof(keys_t, dk_log2_index_bytes));
+    hold("kind", NA_PY_KEYS_KIND_AT, offsetof(keys_t, dk_kind));
+    hold("split", NA_PY_KEYS_SPLIT, DICT_KEYS_SPLIT);
+    hold("used", NA_PY_KEYS_USED_AT, offsetof(keys_t, dk_nentries));
+    hold("index", NA_PY_KEYS_INDEX_AT, offsetof(keys_t, dk_indices));
+    hold("entry", NA_PY_KEYS_ENTRY, sizeof(PyDictUnicodeEntry));
+    hold("key", 0, offsetof(PyDictUnicodeEntry, me_key));
+    char object[256] __attribute__((aligned(16))) = {0}, *at = object + 64;
+#if PY_VERSION_HEX < 0x030c0000
+    hold("values", NA_PY_VALUES_3_11,
+         (unsigned long)(at - (char *)_PyObject_ValuesPointer((PyObject *)at)));
+    hold("first value", 0, offsetof(struct _dictvalues, values));
+#elif PY_VERSION_HEX < 0x030d0000
+    hold("values", NA_PY_VALUES_3_12,
+         (unsigned long)(at - (char *)_PyObject_DictOrValuesPointer((PyObject *)at)));
+    hold("first value", 0, offsetof(struct _dictvalues, values));
+    PyDictOrValues values;
+    _PyDictOrValues_SetValues(&values, (PyDictValues *)at);
+    hold("values less", (unsigned long)values.values + 1, (unsigned long)at);
+#else
+    hold("values", NA_PY_VALUES_3_13, sizeof(PyObject));
+    hold("valid", NA_PY_VALUES_VALID, offsetof(struct _dictvalues, valid));
+    hold("first value", NA_PY_VALUES_HEAD, offsetof(struct _dictvalues, values));
+#endif
+#endif
+}
+
 int main(int argc, char **argv) {
     uint64_t debug[1024];
     FILE *f = argc == 2 ? fopen(argv[1], "rb") : NULL;
@@ -168,6 +212,7 @@ int main(int argc, char **argv) {
     hold_frames(l);
     hold_code(l);
     hold_objects(l);
+    hold_names(l);
 
     /* What is of another version, has no GIL or is no such thing is left alone. */
     na_py_layout_t other;

@@ -315,6 +315,17 @@ static bool is_c_function(writer_t *w, Dwarf_Die *die, Dwarf_Die *root) {
            (!na_scopes_parent(w->scopes, root, &parent) || dwarf_tag(&parent) == DW_TAG_namespace);
 }
 
+/* A type that is described in a unit of its own (-fdebug-types-section) has its name there. */
+static const char *own_name(Dwarf_Die *die) {
+    Dwarf_Attribute memory;
+    Dwarf_Die type;
+    const char *name = dwarf_diename(die);
+    if (name != NULL || dwarf_attr(die, DW_AT_signature, &memory) == NULL ||
+        dwarf_formref_die(&memory, &type) == NULL)
+        return name;
+    return dwarf_diename(&type);
+}
+
 static void write_name(writer_t *w, Dwarf_Die *die) {
     Dwarf_Die root = na_scopes_root(die);
     int tag = dwarf_tag(&root);
@@ -324,7 +335,7 @@ static void write_name(writer_t *w, Dwarf_Die *die) {
         free(readable);
         return;
     }
-    const char *name = dwarf_diename(&root);
+    const char *name = own_name(&root);
     if (tag == DW_TAG_subprogram && name != NULL && is_c_function(w, die, &root)) {
         fputs(name, w->to);
         return;

@@ -34,12 +34,12 @@ char *na_split_missing(const char *file, const char *module_path) {
     const char *there = file != NULL && access(file, R_OK) == 0         ? file
                         : package != NULL && access(package, R_OK) == 0 ? package
                                                                         : NULL;
-    if (asprintf(&text, "split DWARF: %s %s%s; inlined calls count as their caller's",
+    if (asprintf(&text, "split DWARF: %s is %s%s%s; inlined calls count as their caller's",
                  there != NULL  ? there
                  : file != NULL ? file
                                 : "",
-                 there != NULL ? "cannot be read by libdw " : "is missing",
-                 there != NULL ? dwfl_version(NULL) : "") < 0)
+                 there != NULL ? "of another build, or not what libdw " : "missing",
+                 there != NULL ? dwfl_version(NULL) : "", there != NULL ? " reads" : "") < 0)
         text = NULL;
     free(package);
     return text;
