@@ -167,22 +167,11 @@ void *numalloc_alloc_interleaved(size_t size, const int *nodes, size_t count) {
 
 /* --- where is it --- */
 
-/* Up to Linux 6.5 a page that waits until somebody uses it, because the kernel is to see who does,
- * seems to hold no memory, until it is read. (Not who has none: that would get some.) */
-static long ask_nodes(void *const *pages, unsigned count, int *status) {
-    long result = na_os_page_nodes(pages, count, status);
-    if (result < 0 || !na_node_balanced) return result;
-    bool seen = false;
-    for (unsigned i = 0; i < count; i++)
-        if (status[i] < 0 && na_os_is_resident(pages[i])) seen |= na_os_readable(pages[i]);
-    return seen ? na_os_page_nodes(pages, count, status) : result;
-}
-
 /* The kernel's word on a page: a node of the system, or negative errno. */
 static int ask_kernel(uintptr_t address) {
     void *page = (void *)na_align_down(address, na_os_page);
     int status = -ENOENT;
-    long result = ask_nodes(&page, 1, &status);
+    long result = na_os_page_nodes(&page, 1, &status);
     return result < 0 ? (int)result : status;
 }
 
@@ -204,6 +193,18 @@ int numalloc_page_node(const void *address) {
 }
 
 /* --- migration --- */
+
+/* Of pages that are to be moved. Up to Linux 6.5 one that waits until somebody uses it, because the
+ * kernel is to see who does, seems to hold no memory, until it is read; then it may go to the
+ * reader at once. (One that holds none is not read: it would get some.) */
+static long ask_nodes(void *const *pages, unsigned count, int *status) {
+    long result = na_os_page_nodes(pages, count, status);
+    if (result < 0 || !na_node_balanced) return result;
+    bool seen = false;
+    for (unsigned i = 0; i < count; i++)
+        if (status[i] < 0 && na_os_is_resident(pages[i])) seen |= na_os_readable(pages[i]);
+    return seen ? na_os_page_nodes(pages, count, status) : result;
+}
 
 /* Moves the pages of [from, to) and adds up what became of them. Negative errno when the system
  * does not do such things at all. */
