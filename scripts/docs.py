@@ -410,6 +410,7 @@ def placement_markdown():
              "pool": "filled, neighbours of different users", "moved": "own data, then the thread moves",
              "crowd": "own data, two threads a processor", "reused": "own data, where another's lay before",
              "reused-brief": "short-lived, where another's lay before", "brief": "own data, short-lived", "acceptor": "filled, short-lived",
+             "wanderer": "renewed all the time, threads move",
              "kaminski": "Kaminski's benchmark", "kaminski-moved": "Kaminski's, threads move half way"}
 
     def cell(mode, kind):

@@ -194,6 +194,18 @@ int numalloc_page_node(const void *address) {
 
 /* --- migration --- */
 
+/* Of pages that are to be moved. Up to Linux 6.5 one that waits until somebody uses it, because the
+ * kernel is to see who does, seems to hold no memory, until it is read; then it may go to the
+ * reader at once. (One that holds none is not read: it would get some.) */
+static long ask_nodes(void *const *pages, unsigned count, int *status) {
+    long result = na_os_page_nodes(pages, count, status);
+    if (result < 0 || !na_node_balanced) return result;
+    bool seen = false;
+    for (unsigned i = 0; i < count; i++)
+        if (status[i] < 0 && na_os_is_resident(pages[i])) seen |= na_os_readable(pages[i]);
+    return seen ? na_os_page_nodes(pages, count, status) : result;
+}
+
 /* Moves the pages of [from, to) and adds up what became of them. Negative errno when the system
  * does not do such things at all. */
 static long move_range(uintptr_t from, uintptr_t to, unsigned id, numalloc_migration_t *sum) {
@@ -203,7 +215,7 @@ static long move_range(uintptr_t from, uintptr_t to, unsigned id, numalloc_migra
         unsigned count = 0;
         for (; count < NA_OS_MOVE_PAGES && from < to; from += na_os_page)
             pages[count++] = (void *)from;
-        long result = na_os_page_nodes(pages, count, before);
+        long result = ask_nodes(pages, count, before);
         if (result < 0) return result;
         result = na_os_move_pages(pages, count, id, after);
         if (result < 0 && result != -ENOENT && result != -ENOMEM) return result;

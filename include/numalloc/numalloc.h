@@ -126,8 +126,8 @@ typedef struct numalloc_migration {
     size_t untouched; /* hold no memory yet, and get it by the policy of the block's own place: for
                          blocks below 2 MiB the node they were allocated for; for larger ones where
                          they are touched, above 128 MiB the node. Up to Linux 6.5 also those
-                         that NUMA balancing has hidden until they are used again
-                         (NUMALLOC_NUMA=unbound) */
+                         that NUMA balancing has hidden until they are used again, where it was
+                         turned on after the program's start */
     size_t refused;   /* the kernel did not move them (pinned, no memory there, shared) */
     size_t shared; /* not whole: system pages, or huge pages, that also hold other blocks, or what
                       is outside of the range */

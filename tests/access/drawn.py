@@ -6,6 +6,9 @@ which was said of what.
   drawn.py lab BUILD SEEDS DIRECTORY [SOURCE [SECONDS]]         in one machine of the lab with four nodes, each program
                                                                 wrong and mended: leaves their profiles in DIRECTORY
   drawn.py judge DUMP DIRECTORY [JSON]                          judges what lies there
+  drawn.py rules BUILD SEEDS [SOURCE [SECONDS [JSON]]]          in the same machine: the rules that their profiles give;
+                                                                what these promise, and what the kernel's page locations
+                                                                say under them
 
 SEEDS is 1-40 or 3,7,9; DUMP may be several, apart by commas. A verdict may be right, or say why it is undecided, or be
 wrong; wrong with a confidence of "high" is a failure, and so is "nothing wrong" with that confidence where something is.
@@ -16,6 +19,7 @@ import glob
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -185,8 +189,67 @@ def judge_all(dump, directory, file=None):
     return finish(drawn, dumps, int(seconds), source, 4, file)
 
 
+def place_rules(text):
+    """The rules on places in what ruled_guest.sh printed: (place, share of accesses that are to become local). Those
+    that spread pages promise none."""
+    found, promised = [], None
+    for line in text.splitlines():
+        m = re.match(r"@rules #\s+expected: ([\d.]+) % of all accesses (become local)?", line)
+        if m:
+            promised = float(m[1]) / 100 if m[2] else 0
+        m = re.match(r"@rules site .*\bplace=(\S+?)(,|$)", line)
+        if m:
+            found.append((m[1], promised))
+    return found
+
+
+def ruled_of(text):
+    """Of one program; None: it did not end well."""
+    said = {m[1]: json.loads(m[2]) for m in re.finditer(r"^@(plain|ruled) (\{.*)$", text, re.M)}
+    if "plain" not in said:
+        return None
+    d = {"seed": said["plain"]["seed"], "shape": said["plain"]["shape"], "truths": said["plain"]["truths"],
+         "remote": said["plain"]["remote"], "rules": place_rules(text)}
+    if "ruled" in said:
+        d["got"] = round(d["remote"] - said["ruled"]["remote"], 3)
+    return d
+
+
+def rules(build, seeds, source="watch", seconds="30", file=None):
+    build = os.path.abspath(build)
+    command = (f"{HERE}/ruled_guest.sh {build}/libnumalloc.so {build}/numalloc-dump {build}/tests/access-drawn {source} "
+               f"{seconds}")
+    found = []
+    with tempfile.TemporaryDirectory(prefix="drawn-") as work:
+        with open(work + "/tests", "w", encoding="utf-8") as f:
+            for seed in seeds_of(seeds):
+                f.write(f"{seed}\t{60 + 4 * int(seconds)}\t{command} {seed}\n")
+        subprocess.run([HERE + "/../lab/run", "--limit", "86400", "--tests", work + "/tests", "--results",
+                        work + "/results", "patterns"], check=False, stdout=sys.stderr)
+        for seed in seeds_of(seeds):
+            with open(f"{work}/results/{seed}.out", encoding="utf-8", errors="replace") as f:
+                d = ruled_of(f.read())
+            if d is not None:
+                found.append(d)
+    by = collections.defaultdict(list)
+    for d in found:
+        if "got" in d:
+            by[" + ".join(sorted({place.split(":")[0] for place, _ in d["rules"]}))].append(d)
+    print(f"{len(found)} programs, {sum('got' in d for d in found)} with rules on places")
+    for place, of in sorted(by.items()):
+        print(f"  {place}: {len(of)} programs")
+        for d in of:
+            print(f"    seed {d['seed']}, {d['shape']}: promised {sum(p for _, p in d['rules']):.2f}, got {d['got']:.2f}"
+                  f" of {d['remote']:.2f} remote")
+    if file:
+        with open(file, "w", encoding="utf-8") as f:
+            json.dump({"seconds": int(seconds), "source": source, "programs": found}, f, indent=1)
+            f.write("\n")
+    return 0 if found else 1
+
+
 def main():
-    what = {"here": here, "lab": lab, "judge": judge_all}.get(sys.argv[1] if len(sys.argv) > 1 else "")
+    what = {"rules": rules, "here": here, "lab": lab, "judge": judge_all}.get(sys.argv[1] if len(sys.argv) > 1 else "")
     if what is None:
         sys.exit(__doc__)
     sys.exit(what(*sys.argv[2:]))

@@ -181,6 +181,7 @@ static void threads_node(int home, int away) {
 int main(void) {
     check_begin();
     lab_begin(2);
+    lab_no_balancing();
     REQUIRE(numalloc_alloc_onnode != NULL);
     int home = -1, away = -1;
     for (int i = 0; i < lab_nodes; i++) {

@@ -137,6 +137,7 @@ static void work(void *argument, int number) {
 int main(int argc, char **argv) {
     check_begin();
     lab_begin(1);
+    lab_no_balancing();
     by_maps = argc > 2 && strcmp(argv[2], "maps") == 0;
     for (size_t i = 0; i < NA_COUNT(kinds); i++) {
         if (argc > 1 && strcmp(argv[1], kinds[i].name) != 0) continue;

@@ -37,7 +37,12 @@ printf '\n%s\n\n%s\n' "$call" "$call" >"$LAB_LINE"
 CALL
 chmod 755 /bin/lab-call
 
+# Programs of the lab may change it.
+balancing=/proc/sys/kernel/numa_balancing
+[ ! -e $balancing ] || read -r balanced <$balancing
+
 for task in /lab/tasks/*; do
+    [ ! -e $balancing ] || echo "$balanced" >$balancing
     number=${task##*/}
     read -r limit <"/lab/limits/$number"
     lab-call begin "$number"

@@ -113,6 +113,8 @@ uint64_t lab_free_bytes(int index) {
 }
 
 void lab_no_balancing(void) {
+    free(check_opaque(malloc(1)));
+    if (getenv("LAB_MARK") == NULL) return; /* somebody's own machine (scripts/numa-check.sh) */
     int fd = open("/proc/sys/kernel/numa_balancing", O_WRONLY | O_CLOEXEC);
     if (fd < 0) return; /* a kernel without */
     REQUIRE(write(fd, "0", 1) == 1);

@@ -3,8 +3,8 @@
  *
  * The judge is the kernel: move_pages without target nodes says where each page lies (or
  * /proc/self/numa_maps, where move_pages is refused). What the allocator says of itself is never
- * asked for placement. Nothing here calls malloc but block_make, so that every block judged is the
- * test's own and every call to the allocator is made on purpose. */
+ * asked for placement. Nothing here calls malloc but lab_make and lab_no_balancing, so that every
+ * block judged is the test's own and every call to the allocator is made on purpose. */
 #ifndef NUMALLOC_TESTS_LAB_LAB_H
 #define NUMALLOC_TESTS_LAB_LAB_H
 
@@ -43,10 +43,11 @@ int lab_index(int id);
 int lab_home(int index);
 uint64_t lab_free_bytes(int index);
 
-/* Turns the kernel's NUMA balancing off, in the whole machine. For tests of memory that has no
- * policy of its own: balancing moves its pages, and hides them from the judge. (Up to Linux 6.5
- * move_pages says of a page that waits for its hinting fault that it has no memory; if the page is
- * huge, by EFAULT.) */
+/* Turns the kernel's NUMA balancing off, in the whole machine, if that is of the lab. For tests
+ * of memory that has no policy of its own: balancing moves its pages, and hides them from the
+ * judge. (Up to Linux 6.5 move_pages says of a page that waits for its hinting fault that it has no
+ * memory; if the page is huge, by EFAULT.) The allocator has begun before, and found it as it was:
+ * its blocks are placed as on a machine that balances. */
 void lab_no_balancing(void);
 
 /* Binds the calling thread to the node's CPU. */

@@ -1,7 +1,9 @@
 /* placement.c - where pages end when the kernel's NUMA balancing may move those that it may:
  *
- *     lab-placement KIND BYTES [POLICY]     prints "remote PER_CENT": accesses to pages of other
- *                                           nodes than their user's, at the end
+ *     lab-placement KIND BYTES [POLICY [LEAST MOST]]
+ *                                           prints "remote PER_CENT": accesses to pages of other
+ *                                           nodes than their user's, at the end; fails where it is
+ *                                           not between LEAST and MOST
  *     lab-placement run POLICY COMMAND...   runs a command under the policy
  *
  * POLICY is none, or one of all nodes for the whole process, which malloc's memory then has:
@@ -18,12 +20,20 @@
 
 #include "lab.h"
 
+/* Preloaded, not linked. */
+#pragma weak numalloc_migrate
+
 enum {
     TEAM = 8,
     EACH = 4 << 20, /* bytes that a thread uses */
     PAGE = 4096,
     USE_MS = 1200, /* processor time of each thread */
     SHORT_LIVES = 60,
+    STAYS = 12,    /* of a wanderer, on one node after another */
+    STAY_MS = 100, /* processor time of each */
+    HELD = 8,      /* blocks that it has at a time */
+    LARGE = 2 << 20,
+    HIDE_MS = 1500, /* in which the kernel hides all of them */
     PREFERRED_MANY = 5,
     BALANCING = 1 << 13,
 };
@@ -38,6 +48,7 @@ typedef struct kind {
     bool reused;  /* another thread has used and freed as much before, on another node */
     bool brief;   /* each block is freed after a short use */
     bool crowded; /* two threads a processor, and none is pinned */
+    bool wanders; /* the user goes from node to node, and renews its blocks all the time */
 } kind_t;
 
 static const kind_t kinds[] = {
@@ -50,6 +61,7 @@ static const kind_t kinds[] = {
     {.name = "touched", .by_one = true, .parts = true},
     {.name = "reused", .filled = true, .reused = true},
     {.name = "crowd", .filled = true, .crowded = true},
+    {.name = "wanderer", .filled = true, .wanders = true},
     {.name = "acceptor", .by_one = true, .filled = true, .brief = true},
     {.name = "brief", .filled = true, .brief = true},
     {.name = "reused-brief", .filled = true, .reused = true, .brief = true},
@@ -179,6 +191,23 @@ static void live_briefly(int me) {
     }
 }
 
+static void wander(int me) {
+    unsigned char *held[HELD] = {NULL};
+    for (int stay = 0; stay < STAYS; stay++) {
+        lab_pin((me + stay) % lab_nodes);
+        unsigned i = 0;
+        for (uint64_t begun = used_ms(); used_ms() - begun < STAY_MS; i = (i + 1) % HELD) {
+            free(held[i]);
+            held[i] = make();
+            for (int times = 0; times < 4; times++)
+                touch(held[i], me);
+            look(held[i], me);
+        }
+    }
+    for (unsigned i = 0; i < HELD; i++)
+        free(held[i]);
+}
+
 /* Who allocates for all: on node 0. */
 static void *hand_out(void *nothing) {
     unsigned given[TEAM] = {0};
@@ -200,6 +229,10 @@ static void work(void *argument, int me) {
         live_briefly(me);
         return;
     }
+    if (kind->wanders) {
+        wander(me);
+        return;
+    }
     if (!kind->by_one) make_all(me);
     if (kind->moved) lab_pin((me + 1) % lab_nodes);
     use_all(me);
@@ -219,6 +252,23 @@ static void use_before(void *argument, int me) {
         free(block[me][i]);
 }
 
+/* Large blocks, which the kernel hides while it waits for who uses them: none of their pages is
+ * passed over. */
+static void move_hidden(void) {
+    if (numalloc_migrate == NULL || !kind->by_one || kind->brief || size < LARGE) return;
+    lab_pin(1);
+    for (uint64_t begun = used_ms(); used_ms() - begun < HIDE_MS;) {
+    }
+    size_t untouched = 0;
+    for (int t = 0; t < (kind->parts ? 1 : team); t++)
+        for (size_t i = 0; i < blocks; i++) {
+            numalloc_migration_t m;
+            numalloc_migrate(block[t][i], lab_node[0].id, &m);
+            untouched += m.untouched;
+        }
+    CHECK_MSG(untouched == 0, "%zu bytes were not found", untouched);
+}
+
 int main(int argc, char **argv) {
     check_begin();
     lab_begin(2);
@@ -233,9 +283,12 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], kinds[i].name) == 0) kind = &kinds[i];
     size = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
     if (kind == NULL || size == 0) {
-        fprintf(stderr, "usage: lab-placement KIND BYTES [none|bind-balanced|preferred-many]\n");
+        fprintf(
+            stderr,
+            "usage: lab-placement KIND BYTES [none|bind-balanced|preferred-many [LEAST MOST]]\n");
         return 2;
     }
+    free(check_opaque(malloc(1))); /* what malloc reads at its start it has read now */
     begin_balancing();
     set_policy(argc > 3 ? argv[3] : "none");
     team = kind->crowded ? 2 * lab_nodes : lab_nodes;
@@ -256,6 +309,9 @@ int main(int argc, char **argv) {
     } else {
         lab_team(team, work, NULL);
     }
-    printf("remote %.1f\n", 100.0 * (double)remote / (double)(local + remote));
-    return lab_status(0);
+    double share = 100.0 * (double)remote / (double)(local + remote);
+    printf("remote %.1f\n", share);
+    if (argc > 5) move_hidden();
+    if (argc > 5) CHECK(share >= strtod(argv[4], NULL) && share <= strtod(argv[5], NULL));
+    return lab_status(check_status());
 }

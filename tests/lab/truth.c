@@ -360,7 +360,10 @@ int main(int argc, char **argv) {
     knows_op = has_windows || knows_latency;
     shares = knows_op || strcmp(source, "numa") == 0;
     takes_turns = strcmp(pattern, "alternating") == 0;
-    if (strcmp(source, "numa") == 0) hurry_hinting();
+    if (strcmp(source, "numa") == 0)
+        hurry_hinting();
+    else
+        lab_no_balancing(); /* it would mend what is large, and is to be found */
     if (strncmp(source, "kmod", 4) == 0) load_module();
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 32);
     REQUIRE(length > 0);

@@ -21,7 +21,7 @@ _Static_assert(NA_MAX_NODES <= 250, "dense nodes are kept in bytes");
 #define NOT_YET_MAX 60u /* tries until there is a change: a system may refuse for ever */
 
 unsigned na_node_count = 1;
-bool na_node_many;
+bool na_node_many, na_node_balanced;
 
 /* The results. Zeros are right for a machine with one node. */
 NA_SPARSE static _Atomic(uint8_t) cpu_node[NA_MAX_CPUS];
@@ -186,7 +186,7 @@ static void reset(unsigned only_node) {
     if (na_node_many) /* only then is there anything but zeros: spares two page faults */
         for (unsigned i = 0; i < NA_MAX_CPUS; i++)
             cpu_node[i] = 0;
-    na_node_many = false;
+    na_node_many = na_node_balanced = false;
     na_node_count = 1;
     system_id[0] = (uint16_t)only_node;
     has_cpus[0] = true;
@@ -350,6 +350,8 @@ void na_topology_init(const char *sysfs_root, const char *proc_root) {
         return;
     }
     na_node_many = true;
+    /* 0 to 3, a sum: 1 balances; 2 moves between tiers of memory, and is nothing to us. */
+    na_node_balanced = read_text(proc, "/sys/kernel/numa_balancing", -1, "") && (text[0] & 1);
     build(0);
 }
 

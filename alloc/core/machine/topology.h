@@ -41,6 +41,9 @@
 extern unsigned na_node_count; /* only grows */
 /* There are several nodes, or there is one now and another may get memory, or be allowed. */
 extern bool na_node_many;
+/* There are several nodes, and when this was read the kernel moved pages without a policy to the
+ * nodes of who uses them (kernel.numa_balancing). */
+extern bool na_node_balanced;
 
 void na_topology_init(const char *sysfs_root, const char *proc_root); /* NULL, NULL: /sys, /proc */
 /* As if the machine had one node. Right after na_topology_init only. */
@@ -75,8 +78,9 @@ void na_topology_path(char *path, size_t size, unsigned node, const char *tail);
 
 #else
 
-#define na_node_count 1u
-#define na_node_many  false
+#define na_node_count    1u
+#define na_node_many     false
+#define na_node_balanced false
 static inline void na_topology_init(const char *sysfs_root, const char *proc_root) {
     (void)sysfs_root, (void)proc_root;
 }

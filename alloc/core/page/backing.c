@@ -52,7 +52,7 @@ bool na_place(void *start, size_t size, unsigned node, bool bind) {
 }
 
 bool na_place_by_touch(void *start, size_t size) {
-    bool done = na_os_bind(start, size, 0, NA_BIND_LOCAL, false) >= 0;
+    bool done = na_node_balanced || na_os_bind(start, size, 0, NA_BIND_LOCAL, false) >= 0;
     advise(start, size);
     return done;
 }

@@ -159,8 +159,9 @@ bool na_place_keeps_small(void);
  * by first touch. */
 bool na_place(void *start, size_t size, unsigned node, bool bind);
 
-/* The same for a range whose pages are to lie where they are first touched. False: refused; they do
- * all the same, but the kernel's NUMA balancing may hide them from move_pages. */
+/* The same for a range whose pages are to lie where they are first touched, and where the kernel
+ * moves them to afterwards if it balances (na_node_balanced). False: refused; they lie there all
+ * the same, but should the kernel begin to balance it may hide them from move_pages. */
 bool na_place_by_touch(void *start, size_t size);
 
 /* Binds a range again that was bound before, and has the kernel bring pages of it that lie on other

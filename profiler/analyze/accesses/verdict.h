@@ -339,6 +339,8 @@ uint32_t na_parts_ranges(const na_parts_samples_t *samples, uint64_t base, uint6
 
 /* Chance that a share of `n` samples is really at or above (else: below) a limit. */
 double na_share_chance(double value, double limit, double n, bool at_least);
+/* The share that it would be, had what the source lost been all against it (else: all for it). */
+double na_share_at_worst(const na_nprof_access_source_t *source, double share, bool least);
 
 /* Fills rules, kind, runners-up, chance, needed and gains of a verdict from its measure. */
 void na_rules_decide(const na_flows_t *set, const na_verdicts_t *verdicts, na_verdict_t *verdict);

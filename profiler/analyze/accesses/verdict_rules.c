@@ -44,21 +44,20 @@ static na_condition_t *add_condition(judging_t *j, na_verdict_kind_t kind, const
     return c;
 }
 
-/* The share that it would be, had what was lost been all against it. */
-static double at_worst(const judging_t *j, double value, bool at_least) {
-    const na_nprof_access_source_t *s = &j->set->sources[j->verdicts->source].of;
+double na_share_at_worst(const na_nprof_access_source_t *s, double share, bool least) {
     double all = (double)(s->lost + s->stored);
     double lost = all > 0 ? (double)s->lost / all : 0;
-    return value * (1 - lost) + (at_least ? 0 : lost);
+    return share * (1 - lost) + (least ? 0 : lost);
 }
 
 /* A condition on a share of `n` samples. */
 static void demand_share(judging_t *j, na_verdict_kind_t kind, const char *what,
                          na_threshold_t limit, double value, bool at_least, double n) {
     bool known = n >= 1;
-    add_condition(
-        j, kind, what, limit, value, at_least, known,
-        known ? na_share_chance(at_worst(j, value, at_least), na_limit(limit), n, at_least) : 0);
+    const na_nprof_access_source_t *s = &j->set->sources[j->verdicts->source].of;
+    double worst = na_share_at_worst(s, value, at_least);
+    add_condition(j, kind, what, limit, value, at_least, known,
+                  known ? na_share_chance(worst, na_limit(limit), n, at_least) : 0);
 }
 
 static void demand_remote(judging_t *j, na_verdict_kind_t kind) {

@@ -16,8 +16,10 @@
 #define LOST         0.01 /* more samples bring more losses */
 #define MICROSECONDS 1e-3 /* of a watchpoints' period, which is in ns */
 
+/* Until now: of a process that runs, or was killed, the last sample is newer than its last event.
+ */
 static double run_ms(const na_access_view_t *view) {
-    uint64_t most = 0;
+    uint64_t most = view->flows.end_ns / 1000000;
     for (uint32_t p = 0; p < view->flows.process_count; p++) {
         uint64_t ms = na_reader_header(view->flows.processes[p].reader)->last_ms;
         if (ms > most) most = ms;
@@ -47,6 +49,14 @@ static void more_often(const na_nprof_access_source_t *s, double factor, char *o
             out, size,
             "NUMALLOC_ACCESS_PERIOD=%.0f NUMALLOC_ACCESS_COST=%.0f (now every %.0f us, %.0f %%)",
             then, cost, now, paid);
+}
+
+void na_access_less(const na_nprof_access_source_t *s, char *out, size_t size) {
+    out[0] = 0;
+    if (s->period == 0) return;
+    bool watch = s->source == NA_NPROF_SOURCE_WATCH;
+    snprintf(out, size, "; sample less often: NUMALLOC_ACCESS_PERIOD=%.0f",
+             2 * (double)s->period * (watch ? MICROSECONDS : 1));
 }
 
 void na_access_more(const na_access_view_t *view, double factor, char *out, size_t size) {

@@ -261,11 +261,21 @@ void na_access_estimate_cells(na_table_t *table, size_t first, const na_interval
 
 /* ---- heading ---- */
 
+const char *na_access_share(const na_nprof_access_source_t *s, double share, char out[NA_LABEL]) {
+    char lost[NA_TEXT * 2] = "";
+    if (s->lost != 0)
+        snprintf(lost, sizeof lost, " (%.1f to %.1f %% with what was lost)",
+                 100 * na_share_at_worst(s, share, true), 100 * na_share_at_worst(s, share, false));
+    snprintf(out, NA_LABEL, "%.1f %%%s%s", 100 * share, lost,
+             s->throttled != 0 ? " (not certain: the kernel paused the sampling)" : "");
+    return out;
+}
+
 void na_access_head(const na_access_view_t *view) {
     const na_flows_t *f = &view->flows;
     const na_verdicts_t *v = &view->verdicts;
     const na_nprof_access_source_t *s = &f->sources[v->source].of;
-    char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
+    char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT], share[NA_LABEL];
     printf("Accesses%s: %s by %s, ", v->dram ? " that memory or another core's cache answered" : "",
            na_text_counted(a, v->samples, "sample"), na_access_source_name(s->source));
     if (s->source == NA_NPROF_SOURCE_WATCH)
@@ -283,7 +293,7 @@ void na_access_head(const na_access_view_t *view) {
         na_text_put(stdout, view->options->accesses.where);
     }
     if (v->remote == v->remote)
-        printf("\nTo other nodes: %.1f %%%s", 100 * v->remote,
+        printf("\nTo other nodes: %s%s", na_access_share(s, v->remote, share),
                na_access_no_gain(view) ? ", nothing to gain" : "");
     if (v->local_latency == v->local_latency)
         printf("; local latency %.0f cycles (median)", v->local_latency);
@@ -309,10 +319,13 @@ void na_access_notes(const na_access_view_t *view) {
     if (s->lost != 0)
         printf("Note: %s samples were lost (%.2f %%).\n", na_text_count(a, (double)s->lost),
                100 * (double)s->lost / (double)(s->lost + s->stored));
-    if (s->throttled != 0)
+    if (s->throttled != 0) {
+        char less[128];
+        na_access_less(s, less, sizeof less);
         printf("Note: the kernel paused the sampling %s times, when there was most to sample: no "
-               "verdict is certain; sample less often: NUMALLOC_ACCESS_PERIOD=%" PRIu64 ".\n",
-               na_text_count(a, (double)s->throttled), 2 * s->period);
+               "verdict is certain%s.\n",
+               na_text_count(a, (double)s->throttled), less);
+    }
     if (na_access_counted(s) < NA_ACCESS_SHARED) /* the figures hold: they are shares */
         printf(
             "Note: the counter ran for %.0f %% of the time; another user, such as perf, had it for "

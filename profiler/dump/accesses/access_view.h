@@ -74,6 +74,10 @@ const char *na_access_node(const na_access_view_t *view, int node, char out[NA_L
 const char *na_access_main_nodes(const na_access_view_t *view, const double *weights,
                                  char out[NA_LABEL]);
 
+/* "45.0 %"; where samples were lost with what it may be, and whether the source was paused. */
+const char *na_access_share(const na_nprof_access_source_t *source, double share,
+                            char out[NA_LABEL]);
+
 /* How sure a verdict is. */
 static inline const char *na_access_confidence(double chance) {
     return chance >= 0.95 ? "high" : chance >= 0.8 ? "medium" : "low";
@@ -122,6 +126,8 @@ typedef struct na_verdict_advice {
 /* access_more.c: what to do where there are too few samples, by how many times; and why a profile
  * has none at all. */
 void na_access_more(const na_access_view_t *view, double factor, char *out, size_t size);
+/* "; sample less often: ...", of a source that the kernel paused; empty: nobody can set it. */
+void na_access_less(const na_nprof_access_source_t *source, char *out, size_t size);
 void na_access_none(const na_access_view_t *view, char *out, size_t size);
 /* For which part of the time the source's counters counted; 1: not known. Below NA_ACCESS_SHARED
  * the reader is told that somebody else had them. */

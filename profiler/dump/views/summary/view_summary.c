@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "profiler/analyze/accesses/verdict.h"
+#include "profiler/dump/accesses/access_view.h"
 #include "profiler/analyze/blocks/detail.h"
 #include "profiler/dump/profile/python_missing.h"
 #include "profiler/dump/ui/text.h"
@@ -71,10 +72,11 @@ static na_status_t print_accesses(const na_view_input_t *in) {
     bool good = na_flows_read(&reader, 1, &flows) &&
                 (flows.count == 0 || na_verdicts_make(&flows, &verdicts));
     if (good && flows.count != 0 && verdicts.remote == verdicts.remote) {
-        char a[NA_TEXT];
-        printf("accesses     %.1f %% of %s sampled ones went to another node's memory "
+        char a[NA_TEXT], share[NA_LABEL];
+        const na_nprof_access_source_t *source = &flows.sources[verdicts.source].of;
+        printf("accesses     %s of %s sampled ones went to another node's memory "
                "(numalloc-dump verdicts)\n",
-               100 * verdicts.remote, na_text_count(a, verdicts.samples));
+               na_access_share(source, verdicts.remote, share), na_text_count(a, verdicts.samples));
     }
     na_verdicts_free(&verdicts);
     na_flows_free(&flows);

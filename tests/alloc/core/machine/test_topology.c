@@ -114,6 +114,25 @@ Test(topology, two_nodes) {
     cr_assert_eq(na_node_system_id(2), UINT32_MAX, "the pseudo-node has no number");
 }
 
+/* 2: memory of other speed, which is another matter. */
+Test(topology, balanced) {
+    static const struct {
+        const char *setting;
+        bool balanced;
+    } cases[] = {{NULL, false},  {"0\n", false}, {"1\n", true},
+                 {"2\n", false}, {"3\n", true},  {"\n", false}};
+    put_lists("0-1\n", "0-1\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (cases[i].setting != NULL) put("proc/sys/kernel/numa_balancing", cases[i].setting);
+        init();
+        cr_expect_eq(na_node_balanced, cases[i].balanced, "%zu", i);
+    }
+    put_lists("0\n", "0\n");
+    put("proc/sys/kernel/numa_balancing", "1\n");
+    init();
+    cr_expect_not(na_node_balanced);
+}
+
 Test(topology, current_is_the_node_of_this_cpu) {
     cpu_set_t all, one;
     cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);

@@ -59,6 +59,13 @@ static void start_unbound(void) {
     start();
 }
 
+static void start_balanced(void) {
+    node_tree_make_two(&tree, "0-63\n", "64\n");
+    node_tree_put(&tree, "proc/sys/kernel/numa_balancing", "1\n");
+    na_init();
+    na_topology_init(tree.sys, tree.proc);
+}
+
 static void end(void) {
     node_tree_remove(&tree);
 }
@@ -66,6 +73,7 @@ static void end(void) {
 TestSuite(touch, .init = start, .fini = end);
 TestSuite(touch_strict, .init = start_strict, .fini = end);
 TestSuite(touch_unbound, .init = start_unbound, .fini = end);
+TestSuite(touch_balanced, .init = start_balanced, .fini = end);
 
 static char *must_alloc(size_t size) {
     char *block = NA_FN(malloc)(size);
@@ -132,6 +140,20 @@ Test(touch_unbound, no_policy_where_the_kernel_is_to_balance) {
     must_alloc(8 * MIB);
     must_alloc(136 * MIB);
     cr_assert_eq(binds, 0);
+}
+
+/* What is large has none there either; the rest is bound. */
+Test(touch_balanced, what_is_large_is_left_to_the_kernel) {
+    cr_assert(is_by_touch(must_alloc(8 * MIB)));
+    cr_assert_not_null(must_alloc(136 * MIB));
+    cr_assert_eq(binds, 0);
+    must_alloc(256 << 10);
+    cr_assert_eq(binds, 1);
+    cr_assert_eq(local_binds, 0);
+    must_alloc(2 * MIB - NA_PAGE_SIZE);
+    cr_assert_not_null(numalloc_alloc_onnode(136 * MIB, 1));
+    cr_assert_eq(binds, 2);
+    cr_assert_eq(local_binds, 0);
 }
 
 Test(touch, where_a_page_lies) {
