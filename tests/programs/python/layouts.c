@@ -2,7 +2,7 @@
  * it is compiled with. Argument: a file with the beginning of _PyRuntime as it lies in that
  * interpreter. Prints what differs; exit status 1 then. */
 #define Py_BUILD_CORE 1
-#define NDEBUG 1 /* there are no objects */
+#define NDEBUG        1 /* there are no objects */
 #include <Python.h>
 
 #include <stddef.h>

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "profiler/analyze/accesses/verdict.h"
-#include "profiler/dump/accesses/access_view.h"
 #include "profiler/analyze/blocks/detail.h"
+#include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/profile/python_missing.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/dump/views/free_lists.h"
