@@ -62,14 +62,16 @@ static bool preload(const char *library) {
     return good;
 }
 
-/* In the name of a profile a % stands before a letter; two of them are one. */
+/* In the name of a profile a % stands before a letter; two of them are one. The slash
+ * at the end: a daemon's processes make it anew if it was removed when what began them ended. */
 static bool set_directory(const char *directory) {
-    char name[2 * PATH_MAX];
+    char name[2 * PATH_MAX + 1];
     size_t used = 0;
     for (const char *c = directory; *c != 0; c++) {
         if (*c == '%') name[used++] = '%';
         name[used++] = *c;
     }
+    name[used++] = '/';
     name[used] = 0;
     return set_variable("NUMALLOC_PROFILE_FILE", name);
 }

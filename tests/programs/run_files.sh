@@ -335,3 +335,27 @@ end
 [ "$(grep -c 'deepserver: its path has more than 431 bytes' err)" = 1 ] || fail "a cut path is not said: $(cat err)"
 "$dump" functions "$deep/its.nprof" | has ' deepserver' || fail "where a function lies is lost"
 say "odd names"
+
+# ---- a daemon that has allocated nothing yet when what began it ends: its profile is in the directory
+cat >late.c <<'END'
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    if (count != 3) return 2;
+    if (fork() != 0) return 0;
+    while (access(words[1], F_OK) != 0)
+        usleep(10000);
+    for (int i = 0; i < 1000; i++)
+        free(malloc(100000));
+    return creat(words[2], 0666) < 0;
+}
+END
+gcc -O1 -g -fno-builtin late.c -o late
+mkdir late_files
+"$run" --sample -q -o late_files/ ./late go gone
+touch go
+await '[ -e gone ]'
+await '[ -n "$(find late_files/numalloc.late.*/ -name "*.nprof" 2>/dev/null)" ]'
+[ -z "$(find late_files -type f ! -name '*.nprof')" ] || fail "not a profile by its name: $(find late_files)"
+say "a daemon's profile is where those of the others are"
