@@ -385,10 +385,13 @@ static void *no_bytes(na_entry_t entry) {
     return block;
 }
 
-static bool is_of_no_bytes(const void *block) {
+static bool is_in_nothing_space(const void *block) {
     uintptr_t start = atomic_load(&nothing_space);
-    return start != 0 && (uintptr_t)block - start < NOTHING_BYTES &&
-           na_live_at(block) != NA_BIRTH_NONE;
+    return start != 0 && (uintptr_t)block - start < NOTHING_BYTES;
+}
+
+static bool is_of_no_bytes(const void *block) {
+    return is_in_nothing_space(block) && na_live_at(block) != NA_BIRTH_NONE;
 }
 
 static bool is_of_form(const void *block, bool aligned) {
@@ -500,7 +503,10 @@ static void life_moved(void *block, unsigned birth) {
 
 static bool usable(const na_span_t *span, const void *block, size_t *bytes) {
     *bytes = 0;
-    if (span == NULL && na_foreign_is_block(block)) return true;
+    /* A program may have two allocators, and ask of the blocks of both (Redis 8: jemalloc's). */
+    if (span == NULL && na_pageheap_node_of((uintptr_t)block) == NA_NO_NODE &&
+        !is_in_nothing_space(block))
+        return true;
     if (is_live("malloc_usable_size of", block) && span != NULL)
         *bytes = na_harden > 1 ? na_slack_asked(span, block) : na_block_bytes(span);
     return true;

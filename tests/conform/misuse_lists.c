@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 static char in_data[64] __attribute__((aligned(64)));
@@ -269,6 +270,23 @@ static void expect_ask(const char *setting, bool ends_it) {
               result.err);
 }
 
+/* A block of another allocator's, of which a program with two may ask: not ours, and no word. */
+static void expect_no_word(const char *setting) {
+    child_result_t result;
+    const char *const env[] = {setting, NULL};
+    child_run_self(&result, "ask-others", NULL, env, hurry, NULL);
+    CHECK_MSG(child_exited(&result, 0) && result.err[0] == '\0',
+              "malloc_usable_size of another's, %s: status %#x, stderr: %s", setting,
+              (unsigned)result.status, result.err);
+}
+
+static void ask_others(void) {
+    char *others = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(others != MAP_FAILED);
+    CHECK(malloc_usable_size(check_opaque(others)) == 0);
+    CHECK(malloc_usable_size(check_opaque(others + 4160)) == 0);
+}
+
 /* --- a file for the line that nobody reads: the process ends all the same --- */
 
 static void expect_no_wait(void) {
@@ -293,6 +311,10 @@ int main(int argc, char **argv) {
         ask();
         return check_status();
     }
+    if (argc > 1 && strcmp(argv[1], "ask-others") == 0) {
+        ask_others();
+        return check_status();
+    }
     if (argc > 1) {
         for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
             if (strcmp(argv[1], cases[i].name) == 0) cases[i].run(cases[i].size);
@@ -305,6 +327,10 @@ int main(int argc, char **argv) {
     expect_ask("NUMALLOC_ABORT=1", false);
     expect_ask("NUMALLOC_CHECK=1", true);
     expect_ask("NUMALLOC_HARDEN=1", true);
+    static const char *const settings[] = {"NUMALLOC_ABORT=1", "NUMALLOC_CHECK=1",
+                                           "NUMALLOC_HARDEN=1", "NUMALLOC_HARDEN=2"};
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        expect_no_word(settings[i]);
     expect_no_wait();
     return check_status();
 }

@@ -57,8 +57,8 @@ ROW("usable size of freed", usable_size_freed, EVERY, "WWWW --WW WWWW", "NNNN NN
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  of block + 16", usable_size_interior, EVERY, "WWWW WWWW WWWW", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  of stack", usable_size_stack, ONE, "-... -... -...", "-... -... -...", "N... N... N...",
-    "N... N... N...")
+ROW("  of stack", usable_size_stack, ONE, "-... -... -...", "-... -... -...", "-... -... -...",
+    "-... -... -...")
 ROW("delete, smaller size", delete_smaller, EVERY, "---- ---- ----", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  larger size", delete_larger, EVERY, "---- ---- ----", "NNNN NNNN NNNN", "NNNN NNNN NNNN",

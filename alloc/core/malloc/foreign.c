@@ -75,10 +75,6 @@ static void *libc_function(const char *name, const void *address) {
     return found;
 }
 
-bool na_foreign_is_block(const void *address) {
-    return libc_function("free", address) != NULL;
-}
-
 void na_free_foreign(void *address) {
     void (*libc_free)(void *);
     *(void **)&libc_free = libc_function("free", address);

@@ -8,7 +8,6 @@
 #ifndef NUMALLOC_ALLOC_CORE_MALLOC_FOREIGN_H
 #define NUMALLOC_ALLOC_CORE_MALLOC_FOREIGN_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* Remembers where the C library's heap begins. Before the program runs. */
@@ -18,7 +17,5 @@ void na_foreign_init(void);
  * address was reported. Errno is the C library's business, free keeps it. */
 void na_free_foreign(void *address);
 void *na_realloc_foreign(void *address, size_t size);
-/* The address, which is none of ours, is a block of the C library's heap. */
-bool na_foreign_is_block(const void *address);
 
 #endif
