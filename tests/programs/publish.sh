@@ -35,7 +35,7 @@ lies() {
     local bytes
     bytes=$(figure "$1" allocated_bytes) && [ -n "$bytes" ] && [ "$bytes" -ge "$2" ] && [ "$bytes" -le "$3" ]
 }
-no_pages() { ! "$run" --status | grep -q "$program_name"; }
+no_pages() { ! "$run" --status | grep "$program_name" >/dev/null; }
 program_name=$(basename "$program")
 # A turn of the program's, and what the C library has.
 over=2000000
