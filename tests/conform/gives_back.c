@@ -47,6 +47,7 @@ static void *quarter(void *argument) {
     size_t from = index * (sizeof blocks / sizeof blocks[0] / 4);
     size_t to = make(index + 1, from, TOTAL / 4, 10, 200);
     pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier); /* what is full was measured */
     give(from, to);
     pthread_barrier_wait(&barrier);
     pthread_barrier_wait(&barrier);
@@ -87,6 +88,7 @@ static void run(const char *kind) {
             REQUIRE(pthread_create(&ids[i], NULL, quarter, (void *)i) == 0);
         pthread_barrier_wait(&barrier);
         full = proc_rss_kib();
+        pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier);
     } else if (strcmp(kind, "shrunk") == 0) {
         for (size_t i = 0; i < 10; i++) {
