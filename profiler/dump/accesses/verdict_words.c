@@ -49,13 +49,16 @@ static bool several_users(const na_access_view_t *view, const na_verdict_t *v) {
            v->measure.from[v->measure.to] < na_limit(NA_T_ONE_NODE) * all;
 }
 
-/* Bound memory stays where it is; the kernel's own balancing moves what one node uses. */
+/* Bound memory stays where it is; the kernel's own balancing moves what one node uses. It was off
+ * when the program started, or blocks of BY_TOUCH and more were not bound (na_node_balanced). */
 static void offer_balancing(const na_access_view_t *view, const na_verdict_t *v,
                             na_verdict_advice_t *a) {
     if (!movable(view, v) || na_measure_by_policy(&v->measure)) return;
-    NA_ADVISE(a->command,
-              "%swhere kernel.numa_balancing is on, NUMALLOC_NUMA=unbound lets the kernel move it",
-              a->command[0] != 0 ? "; or, " : "");
+    NA_ADVISE(a->command, "%s%s", a->command[0] != 0 ? "; or, " : "",
+              largest(view, v) >= BY_TOUCH
+                  ? "if kernel.numa_balancing is on before the program starts, the kernel moves it"
+                  : "where kernel.numa_balancing is on, NUMALLOC_NUMA=unbound lets the kernel move "
+                    "it");
 }
 
 static void for_remote(const na_access_view_t *view, const na_verdict_t *v,
