@@ -10,7 +10,7 @@
 
 /* Factors beyond this are nothing that an option brings. */
 #define MOST_OFTEN   4.0
-#define SHORTEST_US  5000.0
+#define SHORTEST_US  1000.0
 #define DEFAULT_COST 3.0 /* where the file does not say */
 #define MOST_COST    100.0
 #define LOST         0.01 /* more samples bring more losses */
@@ -27,8 +27,8 @@ static double run_ms(const na_access_view_t *view) {
     return (double)most;
 }
 
-/* How to sample so many times as often; an empty text: not at all. */
-static void more_often(const na_nprof_access_source_t *s, double factor, char *out, size_t size) {
+void na_access_more_often(const na_nprof_access_source_t *s, double factor, char *out,
+                          size_t size) {
     out[0] = 0;
     if (s->period == 0 || s->throttled != 0 ||
         (double)s->lost > LOST * (double)(s->lost + s->stored))
@@ -63,7 +63,7 @@ void na_access_more(const na_access_view_t *view, double factor, char *out, size
     const na_nprof_access_source_t *s = &view->flows.sources[view->verdicts.source].of;
     char often[160], time[NA_TEXT];
     double ms = run_ms(view);
-    more_often(s, factor, often, sizeof often);
+    na_access_more_often(s, factor, often, sizeof often);
     if (ms > 0 && factor < 1e6)
         snprintf(out, size, "run some %s (%.1f times as long)%s%s",
                  na_text_ms(time, (uint64_t)(ms * factor)), factor,
@@ -103,7 +103,7 @@ void na_access_none(const na_access_view_t *view, char *out, size_t size) {
         else
             snprintf(out, size, "%.300s", s->why);
     } else if (s->source == NA_NPROF_SOURCE_WATCH) {
-        more_often(s, MOST_OFTEN, often, sizeof often);
+        na_access_more_often(s, INFINITY, often, sizeof often);
         snprintf(out, size,
                  "watch looked at %s words in %s, and none was used just then; run longer%s%s",
                  na_text_count(count, (double)s->windows), time,

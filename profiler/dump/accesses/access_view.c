@@ -417,6 +417,13 @@ void na_access_json_machine(na_json_t *json, const na_access_view_t *view) {
     na_json_end(json);
 }
 
+void na_access_json_remote_range(na_json_t *json, const na_access_view_t *view) {
+    const na_verdicts_t *v = &view->verdicts;
+    const na_nprof_access_source_t *s = &view->flows.sources[v->source].of;
+    na_json_number(json, "remote_low", na_share_at_worst(s, v->remote, true));
+    na_json_number(json, "remote_high", na_share_at_worst(s, v->remote, false));
+}
+
 void na_access_json_head(na_json_t *json, const na_access_view_t *view, const char *name) {
     const na_flows_t *f = &view->flows;
     const na_verdicts_t *v = &view->verdicts;
@@ -431,6 +438,7 @@ void na_access_json_head(na_json_t *json, const na_access_view_t *view, const ch
     na_json_u64(json, "start_ns", f->start_ns);
     na_json_u64(json, "end_ns", f->end_ns);
     na_json_number(json, "remote", v->remote);
+    na_access_json_remote_range(json, view);
     na_json_number(json, "local_latency", v->local_latency);
     na_json_array(json, "sources");
     for (uint32_t i = 0; i < f->source_count; i++)

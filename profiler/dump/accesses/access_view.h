@@ -101,6 +101,9 @@ void na_access_notes(const na_access_view_t *view);
 /* JSON: the same, members of an object without braces: sources, nodes, threads, samples, ... */
 /* "nodes": what each has, and how much goes there. */
 void na_access_json_machine(na_json_t *json, const na_access_view_t *view);
+/* "remote_low" and "remote_high": what its share may be, had all that was lost been local or not.
+ */
+void na_access_json_remote_range(na_json_t *json, const na_access_view_t *view);
 void na_access_json_head(na_json_t *json, const na_access_view_t *view, const char *name);
 /* "name":[...] of weights by node, as shares of their sum. Begins with a comma. */
 void na_access_json_nodes(na_json_t *json, const na_access_view_t *view, const char *name,
@@ -126,6 +129,10 @@ typedef struct na_verdict_advice {
 /* access_more.c: what to do where there are too few samples, by how many times; and why a profile
  * has none at all. */
 void na_access_more(const na_access_view_t *view, double factor, char *out, size_t size);
+/* How to sample so many times as often, four times at most, from what was set; empty: not at all.
+ */
+void na_access_more_often(const na_nprof_access_source_t *source, double factor, char *out,
+                          size_t size);
 /* "; sample less often: ...", of a source that the kernel paused; empty: nobody can set it. */
 void na_access_less(const na_nprof_access_source_t *source, char *out, size_t size);
 void na_access_none(const na_access_view_t *view, char *out, size_t size);

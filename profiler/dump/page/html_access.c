@@ -46,6 +46,7 @@ static void put_access_head(const access_part_t *p) {
     na_json_bool(p->json, "enough", v->enough);
     na_json_number(p->json, "enough_samples", na_limit(NA_T_SAMPLES_ALL));
     na_json_number(p->json, "remote", v->remote);
+    na_access_json_remote_range(p->json, &p->view);
     na_json_number(p->json, "local_latency", v->local_latency);
     na_json_number(p->json, "start_ms", (double)f->start_ns / 1e6);
     na_json_number(p->json, "end_ms", (double)f->end_ns / 1e6);
@@ -69,6 +70,7 @@ static void put_access_sources(const access_part_t *p) {
         na_json_bool(p->json, "used", (s->flags & NA_NPROF_ACCESS_USED) != 0);
         na_json_u64(p->json, "samples", f->sources[i].samples);
         na_json_u64(p->json, "lost", s->lost);
+        na_json_u64(p->json, "throttled", s->throttled);
         na_json_string(p->json, "why", s->why);
         na_json_end(p->json);
     }

@@ -51,9 +51,9 @@
 //   errors            [{kind, name, access, times, processes, happened: estimated, 0: not known; size,
 //                     offset: of the block; site: index, -1: not one of these; by, freed, allocated:
 //                     [[function, place]..], innermost first}..]; absent: not asked for
-//   access            {sources: [{name, used, samples, lost, why}..]} and, if there are samples:
-//                     source, unit, made_up, dram, levels_known, samples, enough, remote,
-//                     local_latency, writes, start_ms, end_ms, nodes, threads: [name..], matrix:
+//   access            {sources: [{name, used, samples, lost, throttled: times, why}..]} and, if there
+//                     are samples: source, unit, made_up, dram, levels_known, samples, enough, remote,
+//                     remote_low, remote_high: with what was lost; local_latency, writes, start_ms, end_ms, nodes, threads: [name..], matrix:
 //                     [from node][of node] of {samples, share, latency}, step_ms, load: [node][step],
 //                     remote_over_time, levels, kinds, objects: [{name, kind, site, flow, verdict,
 //                     figures}..], verdicts: [{verdict, title, name, evidence, runners, remedies,

@@ -14,7 +14,7 @@ export function numa(model, state) {
   if (access.samples === undefined) return noSamples(access);
   return h('div', {}, rangeChip(model, state, { whole: true }), notes(access),
     h('div', { class: 'cards' },
-      card('remote', 'to other nodes', access.remote === null ? '–' : percent(access.remote, 1), 'of the accesses whose two nodes are known'),
+      card('remote', 'to other nodes', access.remote === null ? '–' : percent(access.remote, 1), `of the accesses whose two nodes are known${access.remote_low < access.remote_high ? `; ${percent(access.remote_low, 1)} to ${percent(access.remote_high, 1)} with what was lost` : ''}`),
       card('samples', access.dram ? 'samples that memory answered' : 'samples', count(access.samples), `by ${access.source}, unit ${access.unit}`),
       access.local_latency !== null && card('localLatency', 'local latency', `${count(access.local_latency)} cycles`, 'median'),
       access.writes !== null && card('writesShare', 'writes', percent(access.writes, 1), 'of those that are told apart')),
@@ -41,12 +41,14 @@ function plain(heads, rows) {
 
 /** What a reader must know before believing a figure. */
 function notes(access) {
-  const lost = access.sources.reduce((sum, s) => sum + (s.name === access.source ? s.lost : 0), 0);
+  const used = access.sources.filter((s) => s.name === access.source);
+  const sum = (figure) => used.reduce((all, s) => all + s[figure], 0);
   return [
     access.made_up && 'These samples are made up, for tests; they say nothing about the program.',
     !access.levels_known && `${access.source} does not tell whether memory or a cache answered: all accesses count.`,
     !access.enough && `${count(access.samples)} samples: below ${count(access.enough_samples)} small shares are uncertain. Run longer, or sample more.`,
-    lost > 0 && `${count(lost)} samples were lost.`,
+    sum('lost') > 0 && `${count(sum('lost'))} samples were lost.`,
+    sum('throttled') > 0 && `The kernel paused the sampling ${count(sum('throttled'))} times, when there was most to sample: no verdict is certain.`,
     ...access.sources.filter((s) => s.name !== access.source && s.samples > 0).map((s) => `${count(s.samples)} samples by ${s.name} are left out: units do not mix.`),
   ].filter(Boolean).map((text) => h('p', { class: 'note' }, text));
 }
