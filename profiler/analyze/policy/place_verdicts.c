@@ -114,3 +114,13 @@ double na_place_gain(const na_verdicts_t *verdicts, const na_verdict_t *v) {
     if (!isnan(v->gain_remote)) return v->gain_remote;
     return isnan(verdicts->remote) ? 0 : v->cost_share * verdicts->remote;
 }
+
+na_bounds_t na_place_promise(const na_flows_t *set, const na_verdicts_t *verdicts,
+                             const na_verdict_t *v) {
+    const na_nprof_access_source_t *s = &set->sources[verdicts->source].of;
+    /* As many of all accesses as of the object's, by weight. */
+    double n = v->measure.independent * verdicts->weight / v->measure.weight;
+    na_bounds_t b = na_score_interval(na_place_gain(verdicts, v), n);
+    return (na_bounds_t){na_share_at_worst(s, b.low, true) * (1 - 1.0 / NA_POLICY_CONTROL),
+                         na_share_at_worst(s, b.high, false)};
+}

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/ui/text.h"
 
 #define MOST_VERDICTS 20u
@@ -101,14 +102,19 @@ void na_policy_put_nothing(const na_policy_work_t *w) {
         printf("# %u sites may be long-lived, but have too few samples: NUMALLOC_PROFILE=sites, or "
                "a\n# smaller NUMALLOC_SAMPLE_INTERVAL, would tell.\n",
                w->few_samples);
-    double unknown = 0;
+    const na_policy_profile_t *most = NULL; /* is unknown of it */
     for (size_t i = 0; i < w->count && w->kinds[NA_RULE_GROUP]; i++)
-        unknown = fmax(unknown, w->profiles[i].uses.unknown);
-    if (unknown >= NA_USE_BYTES)
-        printf("# Of %s in small, long-lived blocks it is not known whether they are used: run "
-               "longer, or\n# look more often (NUMALLOC_ACCESS_PERIOD=1000 "
-               "NUMALLOC_ACCESS_COST=30).\n",
-               na_text_bytes(kept, unknown));
+        if (most == NULL || w->profiles[i].uses.unknown > most->uses.unknown)
+            most = &w->profiles[i];
+    if (most == NULL || most->uses.unknown < NA_USE_BYTES) return;
+    char often[160] = "";
+    for (uint32_t i = 0; i < most->flows.source_count; i++)
+        if (most->flows.sources[i].of.source == NA_NPROF_SOURCE_WATCH)
+            na_access_more_often(&most->flows.sources[i].of, INFINITY, often, sizeof often);
+    printf("# Of %s in small, long-lived blocks it is not known whether they are used: run "
+           "longer%s%s\n",
+           na_text_bytes(kept, most->uses.unknown),
+           often[0] != 0 ? ", or\n# look more often: " : "", often);
 }
 
 static void explain_accesses(const na_policy_work_t *w, const na_policy_profile_t *p) {

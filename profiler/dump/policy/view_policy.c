@@ -249,8 +249,9 @@ static void put_place_action(const na_site_rule_t *rule, const evidence_t *e) {
     if (v->measure.remote == v->measure.remote)
         printf(", %.1f %% of them to another node's memory", 100 * v->measure.remote);
     bool spread = na_place_of(rule->value[NA_RULE_PLACE]) == NA_POLICY_INTERLEAVE;
-    printf("\n#     expected: %.1f %% of all accesses %s; confidence %s",
-           100 * e->gain[NA_RULE_PLACE], spread ? "are spread over the nodes" : "become local",
+    na_bounds_t promise = na_place_promise(&e->placed_by->flows, &e->placed_by->verdicts, v);
+    printf("\n#     expected: %.1f to %.1f %% of all accesses %s; confidence %s", 100 * promise.low,
+           100 * promise.high, spread ? "are spread over the nodes" : "become local",
            na_access_confidence(v->chance));
     put_agree(rule->agree[NA_RULE_PLACE]);
     putchar('\n');

@@ -70,3 +70,32 @@ Test(place_verdicts, right_and_wrong_blocks) {
         cr_expect_eq(p.why_not == NULL, same != 0);
     }
 }
+
+/* Four of five accesses are remote, by 1,000 samples: the promise holds that share, a control less
+ * at its lower end, and is wider with fewer samples, and with what was lost. */
+Test(place_verdicts, promises_an_interval) {
+    double width = 0;
+    for (unsigned samples = 1000; samples >= 100; samples /= 10) {
+        made_t m;
+        judged_t j;
+        made_begin(&m);
+        uint32_t wrong = made_object(&m, 4, 1, 0, 1 << 20), right = made_object(&m, 5, 1, 0, 4096);
+        for (unsigned i = 0; i < samples; i++)
+            made_touch(&m, i % 5 == 0 ? right : wrong, i % 5 == 0 ? 1 : 2, i % 5 == 0 ? 0 : 1, 0);
+        made_judge(&m, &j);
+        const na_verdict_t *v = &j.verdicts.items[0];
+        cr_assert_eq(v->kind, NA_VERDICT_REMOTE);
+        cr_assert_float_eq(na_place_gain(&j.verdicts, v), 0.8, 1e-9);
+        na_bounds_t b = na_place_promise(&j.flows, &j.verdicts, v);
+        cr_expect_lt(b.low, 0.8 * 7 / 8);
+        cr_expect_gt(b.high, 0.8);
+        cr_expect_gt(b.high - b.low, width);
+        width = b.high - b.low;
+        na_nprof_access_source_t *s = &j.flows.sources[j.verdicts.source].of;
+        s->stored = s->lost = samples;
+        na_bounds_t lossy = na_place_promise(&j.flows, &j.verdicts, v);
+        cr_expect_float_eq(lossy.low, b.low / 2, 1e-9);
+        cr_expect_float_eq(lossy.high, b.high / 2 + 0.5, 1e-9);
+        judged_free(&j);
+    }
+}
