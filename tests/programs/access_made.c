@@ -270,6 +270,9 @@ int main(int argc, char **argv) {
     }
     handed_over(&m);
     write_file(&m, "handed");
+    handed_over(&m);
+    m.lost = 100; /* beside 400 */
+    write_file(&m, "lossy");
     watched(&m);
     write_file(&m, "watched");
     for (int32_t p = 0; p < 4; p++) {

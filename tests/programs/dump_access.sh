@@ -19,6 +19,7 @@ shows() {
 }
 shows '^accesses     45\.0 % of 400 sampled ones went to another node' summary handed.nprof
 shows 'To other nodes: 45\.0 %' memory handed.nprof
+shows 'To other nodes: 45\.0 % \(36\.0 to 56\.0 % with what was lost\)' memory lossy.nprof
 shows '^ +1 +45\.0 % +400 +50\.0 % +150 ' memory handed.nprof
 shows '1\. remote after allocation: .*object 0 of 1\.00 MiB' verdicts handed.nprof
 shows 'in the code +allocate it where it is used: numalloc_alloc_onnode\(size, 1\)' verdicts handed.nprof
@@ -82,6 +83,7 @@ done
 "$dump" verdicts --json server?.nprof >json.servers
 "$dump" verdicts --json parted.nprof >json.parted
 "$dump" verdicts --json crowded.nprof >json.crowded
+"$dump" memory --json lossy.nprof >json.lossy
 "$dump" objects --instances --csv server?.nprof >csv.instances
 /usr/bin/python3 - <<'END' || fail "JSON is not as it should be"
 import csv, json
@@ -89,6 +91,8 @@ def load(name): return json.load(open("json." + name))
 memory = load("memory")
 assert memory["samples"] == 400 and memory["source"] == "kmod-ibs" and not memory["enough"]
 assert abs(memory["remote"] - 0.45) < 1e-9
+assert memory["remote_low"] == memory["remote_high"] == memory["remote"]
+assert [round(load("lossy")[key], 9) for key in ("remote_low", "remote", "remote_high")] == [0.36, 0.45, 0.56]
 matrix = memory["matrix"]
 assert [[c["samples"] for c in row] for row in matrix][:2] == [[20, 0, 0, 0], [180, 200, 0, 0]]
 assert abs(sum(sum(row) for row in memory["load"]) - 400) < 1e-6
