@@ -10,7 +10,8 @@ of views in docs/numalloc-dump.md and docs/man/numalloc-dump.1, from the rows in
 options of numalloc-dump and numalloc-run in docs/numalloc-run.md and the man pages, from their
 options.def; its section FIGURES, from figures.def; the table of attacks in docs/hardening.md, from
 docs/data/attacks.json; that of docs/agreement.md, from docs/data/truth.json; that of
-docs/access-profiling.md, from docs/data/verdicts.json and verdicts-run.json; that of placement in
+docs/access-profiling.md, from docs/data/verdicts.json and verdicts-run.json, that has the promises of rules in
+docs/policy.md, too; that of placement in
 docs/numa.md, from docs/data/placement.json; the measured tables of README.md,
 docs/benchmarks.md and docs/profiling.md, and docs/images/allocators.svg, from the other files of
 docs/data/ (tables.py). In a document such a part lies between two comments with its name, "made: NAME"
@@ -390,14 +391,42 @@ def verdicts_markdown():
     return lines
 
 
+def runs():
+    return json.loads((ROOT / "docs/data/verdicts-run.json").read_text())
+
+
 def runs_markdown():
-    """The confusion matrix of drawn programs that ran: what was said of each truth, and how surely."""
-    data = json.loads((ROOT / "docs/data/verdicts-run.json").read_text())
-    lines = [f"{data['programs']} programs, {data['seconds']} s each, {data['nodes']} node"
-             f"{'s' if data['nodes'] > 1 else ''}, `{data['source']}`; {data['wrong']} wrong, "
-             f"{data['wrong_high']} of them at \"high\":", "", "| truth | said |", "|---|---|"]
-    lines += [f"| `{truth}` | " + ", ".join(f"{said}: {count}" for said, count in row.items()) + " |"
-              for truth, row in data["matrix"].items()]
+    """The confusion matrix of drawn programs that ran: right, undecided and wrong of each truth, by series, and by who
+    judged it."""
+    series = runs()
+    columns = [(f"`{s['source']}`, {s['nodes']} node{'s' * (s['nodes'] > 1)}" if which == 0 else "the same before", score)
+               for s in series for which, score in enumerate(s["score"])]
+    lines = ["| truth | " + " | ".join(head for head, _ in columns) + " |", "|---|" + "---|" * len(columns)]
+    for truth in sorted({truth for _, score in columns for truth in score}):
+        lines.append(f"| `{truth}` | " + " | ".join("/".join(map(str, score.get(truth, "-"))) for _, score in columns) + " |")
+
+    for s in series:
+        after, (kept, late) = s["after_s"], s["in_time"]
+        half, most = (f"{after[len(after) * n // 10]:.3g}" for n in (5, 8)) if after else "--"
+        lines += ["", f"`{s['source']}`, {s['nodes']} node{'s' * (s['nodes'] > 1)}: {s['programs']} programs, {s['seconds']} s "
+                  f"each; {s['wrong_high']} wrong at \"high\". Of the right ones half were decided after {half} s, four fifths "
+                  f"after {most} s. {kept + late} said how much longer it would take, and {kept} of these were decided by then."]
+    return lines
+
+
+def promises_markdown():
+    """What rules promised, against what became local under them, by the kernel's page locations."""
+    lines = ["| rules | programs | promised, median | became local, median | within the interval |", "|---|---|---|---|---|"]
+    found = collections.defaultdict(list)
+    for series in runs():
+        for places, programs in series["promises"].items():
+            found[places] += programs
+    middle = lambda values: 100 * sorted(values)[len(values) // 2]
+    for places, programs in sorted(found.items()):
+        low, high = (middle([p["promised"][i] for p in programs]) for i in (0, 1))
+        held = sum(p["promised"][0] <= p["got"] <= p["promised"][1] for p in programs)
+        lines.append(f"| `{places}` | {len(programs)} | {low:.0f} to {high:.0f} % | "
+                     f"{middle([p['got'] for p in programs]):.0f} % | {held} |")
     return lines
 
 
@@ -551,6 +580,7 @@ MADE = [  # file, name of the part, what makes it
     ("docs/agreement.md", "truth", truth_markdown),
     ("docs/access-profiling.md", "verdicts", verdicts_markdown),
     ("docs/access-profiling.md", "runs", runs_markdown),
+    ("docs/policy.md", "promises", promises_markdown),
     ("docs/numa.md", "placement", placement_markdown),
     ("docs/man/numalloc-dump.1", "exports", lambda: views_mdoc("EXPORT")),
     ("docs/man/numalloc-dump.1", "options", dump_mdoc),

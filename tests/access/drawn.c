@@ -51,13 +51,11 @@ static bool of_lines(void) {
     return drawn.shape >= ELEMENT && drawn.shape != ACCEPTOR;
 }
 
-/* What is drawn on several nodes alone, after all else: of one node a seed draws what it did. */
+/* What is drawn on several nodes alone. */
 static void draw_nodes(void) {
     static const size_t handed[] = {64, 256, 1 * KIB, 4 * KIB, 32 * KIB};
     drawn.threads = 2 + draw(7);
     drawn.pinned = true;
-    if (draw(8) == 0) drawn.shape = ACCEPTOR;
-    if (draw(8) == 0) drawn.shape = OWN;
     if (drawn.shape == ACCEPTOR) drawn.size = handed[draw(5)];
     drawn.one = drawn.shape == OWN || drawn.shape == PAIR ? draw(2) != 0 : true;
     if (drawn.shape == ACCEPTOR || !drawn.one) drawn.rounds = false;
@@ -68,10 +66,15 @@ static void draw_nodes(void) {
     if (drawn.policy != NONE && draw(3) == 0) drawn.policy = PREFERRED;
     drawn.huge = draw(2) != 0;
     drawn.balancing = draw(2) != 0;
-    if (!drawn.mended || (drawn.shape >= ELEMENT && drawn.shape != COUNTER)) return;
+    drawn.together = draw(3) == 0 && !of_lines();
+    if (drawn.together) {
+        drawn.policy = NONE;
+        drawn.moved = false;
+    }
+    if (!drawn.mended || (of_lines() && drawn.shape != COUNTER)) return;
     /* Each thread allocates what it uses, and stays there. */
     drawn.policy = NONE;
-    drawn.moved = drawn.halo = drawn.rounds = drawn.one = false;
+    drawn.moved = drawn.halo = drawn.rounds = drawn.one = drawn.together = false;
     if (drawn.shape != ACCEPTOR) drawn.shape = OWN;
     if (drawn.writes == 0) drawn.writes = 2;
 }
@@ -79,10 +82,13 @@ static void draw_nodes(void) {
 static void draw_all(uint64_t seed) {
     static const size_t sizes[] = {64 * KIB, 256 * KIB, 1024 * KIB, 4096 * KIB, 16384 * KIB};
     static const size_t strides[] = {4, 8, 16, 64, 128};
+    static const shape_t placed[] = {OWN, OWN, PARTS, PARTS, ALL, TABLE, ACCEPTOR};
     random_state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
     for (int i = 0; i < 8; i++)
         draw(2);
     drawn.shape = (shape_t)draw(ACCEPTOR);
+    if (drawn.nodes > 1 && draw(2) != 0)
+        drawn.shape = placed[draw(sizeof placed / sizeof placed[0])];
     drawn.threads = 2 + draw(3);
     drawn.one = draw(2) != 0;
     drawn.fill_by_one = draw(2) != 0;
@@ -131,6 +137,14 @@ static volatile long *word_at(const void *base, size_t offset) {
     return (volatile long *)(uintptr_t)((uintptr_t)base + offset);
 }
 
+/* Emulated processors (QEMU before 8.1) do not stop atomic operations at watchpoints. */
+static void count_at(void *word) {
+    if (drawn.nodes > 1)
+        ++*word_at(word, 0);
+    else
+        atomic_fetch_add((_Atomic long *)word, 1);
+}
+
 static void use_line(unsigned me, unsigned turn) {
     char *base = drawn_block[drawn.shape == PAIR ? me : 0];
     size_t beside = drawn.mended ? LINE : 8;
@@ -151,12 +165,12 @@ static void use_line(unsigned me, unsigned turn) {
     }
     case BESIDE:
         if (me < drawn.writers)
-            atomic_fetch_add((_Atomic long *)(void *)base, 1);
+            count_at(base);
         else
             (void)*word_at(base, beside);
         break;
     case COUNTER:
-        atomic_fetch_add((_Atomic long *)(void *)base, 1);
+        count_at(base);
         break;
     default:
         ++*word_at(base, 0);
@@ -239,7 +253,7 @@ static void use_own(unsigned me) {
 
 static void *work(void *argument) {
     unsigned me = (unsigned)(uintptr_t)argument;
-    if (drawn.pinned) pin(me);
+    if (drawn.pinned) pin(drawn.together ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN) - 1 : me);
     if (!drawn.one && !drawn.rounds && drawn.shape != ACCEPTOR) make_block(me);
     if (drawn.moved) pin(me + 1);
     drawn_thread[me].node = drawn_node();
@@ -253,12 +267,13 @@ static void *work(void *argument) {
 static void say(uint64_t seed) {
     printf("{\"seed\": %llu, \"shape\": \"%s\", \"nodes\": %u, \"threads\": %u, \"mended\": %d, "
            "\"one\": %d, \"filled\": %d, \"pinned\": %d, \"moved\": %d, \"rounds\": %d, "
-           "\"halo\": %d, \"huge\": %d, \"balancing\": %d, \"size\": %zu, \"stride\": %zu, "
+           "\"halo\": %d, \"together\": %d, \"huge\": %d, \"balancing\": %d, \"size\": %zu, "
+           "\"stride\": %zu, "
            "\"writes\": %u, \"policy\": \"%s\", ",
            (unsigned long long)seed, drawn_shapes[drawn.shape], drawn.nodes, drawn.threads,
            drawn.mended, drawn.one, drawn.fill_by_one, drawn.pinned, drawn.moved, drawn.rounds,
-           drawn.halo, drawn.huge, drawn.balancing, drawn.size, drawn.stride, drawn.writes,
-           policy_names[drawn.policy]);
+           drawn.halo, drawn.together, drawn.huge, drawn.balancing, drawn.size, drawn.stride,
+           drawn.writes, policy_names[drawn.policy]);
     drawn_say_truth();
     printf("}\n");
     fflush(stdout);

@@ -3,21 +3,21 @@
 which was said of what.
 
   drawn.py here LIBRARY DUMP PROGRAM SEEDS [SECONDS [JSON]]     on this machine, under watch
-  drawn.py lab BUILD SEEDS DIRECTORY [SOURCE [SECONDS]]         in one machine of the lab with four nodes, each program
-                                                                wrong and mended: leaves their profiles in DIRECTORY
-  drawn.py judge DUMP DIRECTORY [JSON]                          judges what lies there
-  drawn.py rules BUILD SEEDS [SOURCE [SECONDS [JSON]]]          in the same machine: the rules that their profiles give;
-                                                                what these promise, and what the kernel's page locations
-                                                                say under them
+  drawn.py lab BUILD SEEDS DIRECTORY [SOURCE [SECONDS [TOPOLOGY]]]
+      in one machine of the lab, by default with four nodes: each program wrong, under the rules on places that its
+      profile gives, and mended; leaves in DIRECTORY their profiles, and what the kernel says of their pages; judges them
+  drawn.py judge DUMP DIRECTORY [JSON]
+      judges what lies there: verdicts, and what the rules promised against what the kernel says under them
 
-SEEDS is 1-40 or 3,7,9; DUMP may be several, apart by commas. A verdict may be right, or say why it is undecided, or be
+SEEDS is 1-40 or 3,7,9; DUMP may be several, apart by commas: others after this build's, to compare with. A verdict may be right, or say why it is undecided, or be
 wrong; wrong with a confidence of "high" is a failure, and so is "nothing wrong" with that confidence where something is.
-JSON: the figures go there."""
+JSON: the figures go there, in the place of those of the same source and as many nodes."""
 import base64
 import collections
 import glob
 import gzip
 import json
+import math
 import os
 import re
 import subprocess
@@ -46,6 +46,18 @@ def of_subject(found):
     mine = [v for v in found if "subject" in v["name"]]
     order = lambda v: (v["verdict"] in ("nothing_wrong", "undecidable"), v["verdict"] == "undecidable")
     return min(mine, key=order) if mine else None
+
+
+def subject_share(dump, file):
+    """Of all accesses, those to the blocks that the truth is about."""
+    r = subprocess.run([dump, "objects", "--json", "--top", "0", file], capture_output=True, text=True, check=True)
+    return sum(row["share"] for row in json.loads(r.stdout)["rows"] if "subject" in row["name"])
+
+
+def time_needed(dump, file, at):
+    """Until when an undecided verdict says that it will be decided, if it says so; else infinite."""
+    v = of_subject(verdicts(dump, file))
+    return at * v["needed"] / v["measure"]["samples"] if v and v["undecided"] == "samples" else math.inf
 
 
 def said(verdict):
@@ -111,15 +123,55 @@ def show(drawn, dumps, seconds):
                   f"{d['chance'][which]}, not {' or '.join(d['truths'])}")
 
 
+def promises(drawn):
+    """By the places that a program's rules name: seed, promised, and what of all accesses became local by the kernel."""
+    found = collections.defaultdict(list)
+    for d in (d for d in drawn if "ruled" in d):
+        places = " + ".join(sorted({place.split()[0] for place, _, _ in d["rules"]}))
+        found[places].append({"seed": d["seed"], "shape": d["shape"],
+                              "promised": [round(min(1, sum(r[i] for r in d["rules"])), 3) for i in (1, 2)],
+                              "got": round((d["remote"] - d["ruled"]) * d["subject"], 3)})
+    return dict(sorted(found.items()))
+
+
+def show_promises(drawn):
+    for places, of in promises(drawn).items():
+        print(f"  rules: {places}")
+        for d in of:
+            low, high = d["promised"]
+            print(f"    seed {d['seed']}, {d['shape']}: promised {low:.2f} to {high:.2f}, got {d['got']:.2f}")
+
+
+def score(drawn, which):
+    """By truth: how many verdicts are right, undecided and wrong."""
+    rows = collections.defaultdict(lambda: [0, 0, 0])
+    for d in drawn:
+        what = d["said"][which]
+        rows[d["truths"][0]][0 if what in d["truths"] else 1 if what == "undecided" else 2] += 1
+    return dict(sorted(rows.items()))
+
+
+def keep(series, file):
+    """In the file's list of series, one a source and machine."""
+    of = lambda s: (s["source"], s["nodes"])
+    old = []
+    if os.path.exists(file):
+        with open(file, encoding="utf-8") as f:
+            old = json.load(f)
+    with open(file, "w", encoding="utf-8") as f:
+        json.dump(sorted([s for s in old if of(s) != of(series)] + [series], key=of), f, indent=1)
+        f.write("\n")
+
+
 def finish(drawn, dumps, seconds, source, nodes, file):
     show(drawn, dumps, seconds)
+    show_promises(drawn)
     if file:
-        with open(file, "w", encoding="utf-8") as f:
-            json.dump({"programs": len(drawn), "seconds": seconds, "source": source, "nodes": nodes,
-                       "matrix": matrix(drawn, 0), "wrong": len(wrong(drawn, 0, 0)),
-                       "wrong_high": len(wrong(drawn, 0, HIGH)),
-                       "after_s": sorted(d["after_s"] for d in drawn if "after_s" in d)}, f, indent=1)
-            f.write("\n")
+        keep({"programs": len(drawn), "seconds": seconds, "source": source, "nodes": nodes,
+              "score": [score(drawn, which) for which in range(len(dumps))],
+              "matrix": matrix(drawn, 0), "wrong_high": len(wrong(drawn, 0, HIGH)), "promises": promises(drawn),
+              "in_time": [sum(d.get("kept") is value for d in drawn) for value in (True, False)],
+              "after_s": sorted(d["after_s"] for d in drawn if "after_s" in d)}, file)
     return 1 if wrong(drawn, 0, HIGH) else 0
 
 
@@ -132,9 +184,22 @@ def here(library, dump, program, seeds, seconds="6", file=None):
     return finish(drawn, dumps, int(seconds), "watch", 1, file)
 
 
+def place_rules(text):
+    """Of a policy: (place, least and most share of all accesses that are to become local) of each rule on places."""
+    found, promised = [], (0, 0)
+    for line in text.splitlines():
+        m = re.match(r"#\s+expected: ([\d.]+) to ([\d.]+) % of all accesses (become local)?", line)
+        if m:
+            promised = (float(m[1]) / 100, float(m[2]) / 100) if m[3] else (0, 0)
+        m = re.match(r"site .*\bplace=([^,]+)", line)
+        if m:
+            found.append([m[1], *promised])
+    return found
+
+
 def unpack(text, base):
-    """What drawn_guest.sh printed."""
-    profile = None
+    """What drawn_guest.sh printed: profiles into files, the rest into one of JSON."""
+    profile, policy, said = None, [], {}
     for line in text.splitlines():
         words = line.split()
         if words[:1] == ["@profile"]:
@@ -145,28 +210,37 @@ def unpack(text, base):
             profile = None
         elif profile is not None:
             profile.append(line)
+        elif line.startswith("@policy "):
+            policy.append(line[8:])
+        elif line.startswith("@ruled {"):
+            said["ruled"] = json.loads(line[7:])["remote"]
         elif line.startswith("{"):
-            with open(base + ".json", "w", encoding="utf-8") as f:
-                f.write(line + "\n")
+            said.update(json.loads(line))
+    if "seed" in said:
+        said["rules_text"] = "\n".join(policy)
+        said["rules"] = place_rules(said["rules_text"])
+        with open(base + ".json", "w", encoding="utf-8") as f:
+            f.write(json.dumps(said) + "\n")
 
 
-def lab(build, seeds, directory, source="watch", seconds="60"):
+def lab(build, seeds, directory, source="watch", seconds="60", topology="patterns"):
     build = os.path.abspath(build)
     os.makedirs(directory, exist_ok=True)
-    command = f"{HERE}/drawn_guest.sh {build}/libnumalloc.so {build}/tests/access-drawn {source} {seconds}"
+    command = (f"{HERE}/drawn_guest.sh {build}/libnumalloc.so {build}/numalloc-dump {build}/tests/access-drawn {source} "
+               f"{seconds}")
     with tempfile.TemporaryDirectory(prefix="drawn-") as work:
         with open(work + "/tests", "w", encoding="utf-8") as f:
             for seed in seeds_of(seeds):
                 for state in "wrong", "mended":
-                    f.write(f"{seed}.{state}\t{60 + 4 * int(seconds)}\t{command} {seed} {state}\n")
+                    f.write(f"{seed}.{state}\t{60 + 6 * int(seconds)}\t{command} {seed} {state}\n")
         r = subprocess.run([HERE + "/../lab/run", "--limit", "86400", "--tests", work + "/tests", "--results",
-                            work + "/results", "patterns"])
+                            work + "/results", topology])
         for out in glob.glob(work + "/results/*.out"):
             with open(out, encoding="utf-8", errors="replace") as f:
                 unpack(f.read(), os.path.join(directory, os.path.basename(out)[:-4]))
     with open(directory + "/series", "w", encoding="utf-8") as f:
         f.write(f"{source} {seconds}\n")
-    return r.returncode
+    return r.returncode or judge_all(build + "/numalloc-dump", directory)
 
 
 def judge_all(dump, directory, file=None):
@@ -181,75 +255,21 @@ def judge_all(dump, directory, file=None):
             if not os.path.exists(f"{base}.{at}.nprof"):
                 continue
             judge(d, dumps, f"{base}.{at}.nprof")
+            if d.get("until", at + 1) <= at:
+                d["kept"] = d["said"][0] != "undecided"
+            d["until"] = time_needed(dumps[0], f"{base}.{at}.nprof", at)
             if d["said"][0] in d["truths"]:
                 d.setdefault("after_s", at)
             else:
                 d.pop("after_s", None)
+        if "ruled" in d:
+            d["subject"] = subject_share(dumps[0], f"{base}.{seconds}.nprof")
     drawn = [d for d in drawn if "said" in d]
-    return finish(drawn, dumps, int(seconds), source, 4, file)
-
-
-def place_rules(text):
-    """The rules on places in what ruled_guest.sh printed: (place, share of accesses that are to become local). Those
-    that spread pages promise none."""
-    found, promised = [], None
-    for line in text.splitlines():
-        m = re.match(r"@rules #\s+expected: ([\d.]+) % of all accesses (become local)?", line)
-        if m:
-            promised = float(m[1]) / 100 if m[2] else 0
-        m = re.match(r"@rules site .*\bplace=(\S+?)(,|$)", line)
-        if m:
-            found.append((m[1], promised))
-    return found
-
-
-def ruled_of(text):
-    """Of one program; None: it did not end well."""
-    said = {m[1]: json.loads(m[2]) for m in re.finditer(r"^@(plain|ruled) (\{.*)$", text, re.M)}
-    if "plain" not in said:
-        return None
-    d = {"seed": said["plain"]["seed"], "shape": said["plain"]["shape"], "truths": said["plain"]["truths"],
-         "remote": said["plain"]["remote"], "rules": place_rules(text)}
-    if "ruled" in said:
-        d["got"] = round(d["remote"] - said["ruled"]["remote"], 3)
-    return d
-
-
-def rules(build, seeds, source="watch", seconds="30", file=None):
-    build = os.path.abspath(build)
-    command = (f"{HERE}/ruled_guest.sh {build}/libnumalloc.so {build}/numalloc-dump {build}/tests/access-drawn {source} "
-               f"{seconds}")
-    found = []
-    with tempfile.TemporaryDirectory(prefix="drawn-") as work:
-        with open(work + "/tests", "w", encoding="utf-8") as f:
-            for seed in seeds_of(seeds):
-                f.write(f"{seed}\t{60 + 4 * int(seconds)}\t{command} {seed}\n")
-        subprocess.run([HERE + "/../lab/run", "--limit", "86400", "--tests", work + "/tests", "--results",
-                        work + "/results", "patterns"], check=False, stdout=sys.stderr)
-        for seed in seeds_of(seeds):
-            with open(f"{work}/results/{seed}.out", encoding="utf-8", errors="replace") as f:
-                d = ruled_of(f.read())
-            if d is not None:
-                found.append(d)
-    by = collections.defaultdict(list)
-    for d in found:
-        if "got" in d:
-            by[" + ".join(sorted({place.split(":")[0] for place, _ in d["rules"]}))].append(d)
-    print(f"{len(found)} programs, {sum('got' in d for d in found)} with rules on places")
-    for place, of in sorted(by.items()):
-        print(f"  {place}: {len(of)} programs")
-        for d in of:
-            print(f"    seed {d['seed']}, {d['shape']}: promised {sum(p for _, p in d['rules']):.2f}, got {d['got']:.2f}"
-                  f" of {d['remote']:.2f} remote")
-    if file:
-        with open(file, "w", encoding="utf-8") as f:
-            json.dump({"seconds": int(seconds), "source": source, "programs": found}, f, indent=1)
-            f.write("\n")
-    return 0 if found else 1
+    return finish(drawn, dumps, int(seconds), source, drawn[0]["nodes"], file)
 
 
 def main():
-    what = {"rules": rules, "here": here, "lab": lab, "judge": judge_all}.get(sys.argv[1] if len(sys.argv) > 1 else "")
+    what = {"here": here, "lab": lab, "judge": judge_all}.get(sys.argv[1] if len(sys.argv) > 1 else "")
     if what is None:
         sys.exit(__doc__)
     sys.exit(what(*sys.argv[2:]))

@@ -1,11 +1,12 @@
 #!/bin/sh
-# drawn_guest.sh LIBRARY PROGRAM SOURCE SECONDS SEED STATE - in a machine of the lab: runs a drawn program under a source of
-# accesses, and prints its profile after a quarter and half of the time and at its end, by gzip and base64, each between
-# "@profile SECONDS" and "@end", and what the program says of itself.
+# drawn_guest.sh LIBRARY DUMP PROGRAM SOURCE SECONDS SEED STATE - in a machine of the lab: runs a drawn program under a
+# source of accesses, and prints its profile after a quarter and half of the time and at its end, by gzip and base64, each
+# between "@profile SECONDS" and "@end", and what the program says of itself. A wrong one's policy follows, behind
+# "@policy"; if it has rules on places, also what the program says of itself under them, behind "@ruled".
 set -u
-library=$1 program=$2 source=$3 seconds=$4 seed=$5 state=$6
-file=/tmp/drawn.nprof
-rm -f $file $file.*
+library=$1 dump=$2 program=$3 source=$4 seconds=$5 seed=$6 state=$7
+file=/tmp/drawn.nprof policy=/tmp/drawn.policy
+rm -f $file $file.* $policy
 NUMALLOC_PROFILE=sites,access=$source NUMALLOC_ACCESS_COST=100 NUMALLOC_PROFILE_FILE=$file LD_PRELOAD=$library \
     "$program" "$seed" "$seconds" "$state" >/tmp/said &
 for part in 4 2; do
@@ -21,5 +22,8 @@ for at in $((seconds / 4)) $((seconds / 2)) "$seconds"; do
     echo "@end"
 done
 cat /tmp/said
-rm -f $file $file.*
+[ "$state" = wrong ] && "$dump" policy --only place $file >$policy && sed 's/^/@policy /' $policy
+grep -q 'place=' $policy 2>/dev/null &&
+    echo "@ruled $(NUMALLOC_POLICY=$policy LD_PRELOAD=$library "$program" "$seed" "$seconds" "$state")"
+rm -f $file $file.* $policy
 exit $status

@@ -81,6 +81,8 @@ static const char *shared(void) {
 }
 
 static const char *of_nodes(void) {
+    if (drawn.together && (drawn.one || drawn.shape == ACCEPTOR))
+        return "\"remote_after_allocation\"";
     switch (drawn.shape) {
     case OWN:
     case PAIR:
