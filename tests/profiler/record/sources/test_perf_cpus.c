@@ -1,4 +1,5 @@
-/* test_perf_cpus.c - events of whole processors (access_perf.c): each has one, or counts as refused. */
+/* test_perf_cpus.c - events of whole processors (access_perf.c): each has one, or counts as
+ * refused. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <sys/resource.h>
