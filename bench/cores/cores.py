@@ -2,9 +2,10 @@
 """cores.py - numalloc-bench cores: loads under several allocators on a machine of many processors.
 
     cores.py [--loads LIST] [--threads LIST] [--nodes LIST] [--allocators LIST] [--seeds N]
-             [--operations N] [--place pack|spread] [--cpus N] [--json] [--html FILE]
-    cores.py --run [--threads N] [--nodes N] [--cpus N] [--allocators A] [--seed N] [--words | --raw]
-             -- PROGRAM ARGUMENT...
+             [--operations N] [--place pack|spread] [--cpus N] [--env NAME=VALUE]
+             [--json] [--html FILE]
+    cores.py --run [--threads N] [--nodes N] [--cpus N] [--allocators A] [--seed N] [--env NAME=VALUE]
+             [--words | --raw] -- PROGRAM ARGUMENT...
 
 An allocator is numalloc, glibc, jemalloc, mimalloc, tcmalloc, or NAME=FILE. A figure is the median
 over the seeds; --html draws them. --run runs any program on a machine for so many threads; --words tells the lines that
@@ -79,13 +80,17 @@ def tree(where, cpus, nodes):
         write(f"{where}/proc/{whose}/status", f"Cpus_allowed_list:\t{every}\nMems_allowed:\t{(1 << nodes) - 1:08x}\n"
                                               f"Mems_allowed_list:\t" + (f"0-{nodes - 1}\n" if nodes > 1 else "0\n"))
     write(f"{where}/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n")
+    # Who opens the root by name gets this tree.
+    for name in os.listdir("/"):
+        if not os.path.lexists(f"{where}/{name}"):
+            os.symlink(f"/{name}", f"{where}/{name}")
 
 
 class Machine:
     """The processors and nodes that programs see; made once for all runs."""
 
-    def __init__(self, where, cpus, nodes):
-        self.cpus, self.nodes = cpus, nodes
+    def __init__(self, where, cpus, nodes, variables=()):
+        self.cpus, self.nodes, self.variables = cpus, nodes, variables
         self.root = os.path.join(where, f"{cpus}-{nodes}")
         if not os.path.isdir(self.root):
             tree(self.root, cpus, nodes)
@@ -98,7 +103,9 @@ class Machine:
                            f"place={place}", f"seed={seed}", f"out={self.out}", *options])
         # The same environment every time: its length moves the stack.
         environment = {"LC_ALL": "C", "PATH": "/usr/bin:/bin", "HOME": "/"}
-        guest = ["-E", f"LD_PRELOAD={preload}"] if preload else []
+        guest = [word for variable in self.variables for word in ("-E", variable)]
+        if preload:
+            guest += ["-E", f"LD_PRELOAD={preload}"]
         emulator = ["setarch", "-R", f"{PLACE}/out/qemu-x86_64", "-cpu", "max,-erms,-fsrm",
                     "-seed", "1", "-L", self.root, *guest, "-plugin", plugin, *command]
         try:
@@ -218,10 +225,10 @@ def allocators(text):
     return out
 
 
-def machine_for(where, threads, nodes, cpus):
+def machine_for(where, threads, nodes, options):
     """As many processors as asked for; else 8 a node or what the threads need."""
-    cpus = cpus or max(threads, nodes * 8)
-    return Machine(where, (cpus + nodes - 1) // nodes * nodes, nodes)
+    cpus = options.cpus or max(threads, nodes * 8)
+    return Machine(where, (cpus + nodes - 1) // nodes * nodes, nodes, options.env)
 
 
 def measure(options, where):
@@ -231,7 +238,7 @@ def measure(options, where):
             for threads in map(int, options.threads.split(",")):
                 for name, path in allocators(options.allocators).items():
                     count = options.operations or OPERATIONS.get(load, 2000)
-                    machine = machine_for(where, threads, nodes, options.cpus)
+                    machine = machine_for(where, threads, nodes, options)
                     row = {"load": load, "threads": threads, "nodes": nodes, "allocator": name}
                     try:
                         runs = [figures(machine.run(path, [f"{PLACE}/load", load, str(threads), str(count)],
@@ -308,6 +315,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--operations", type=int, default=0)
     parser.add_argument("--place", choices=("pack", "spread"), default="pack")
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="of the programs")
     parser.add_argument("--cost", action="append", default=[], metavar="NAME=CYCLES")
     parser.add_argument("--limit", type=int, default=300, metavar="SECONDS")
     parser.add_argument("--json", action="store_true")
@@ -326,7 +334,7 @@ def main():
         if options.run:
             threads, nodes = int(options.threads.split(",")[0]), int(options.nodes.split(",")[0])
             path = list(allocators(options.allocators).values())[0]
-            result = machine_for(where, threads, nodes, options.cpus).run(
+            result = machine_for(where, threads, nodes, options).run(
                 path, [shutil.which(options.command[0]), *options.command[1:]], options.place, options.seed,
                 options.cost, options.limit)
             sys.stdout.write(result["output"])

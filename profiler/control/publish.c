@@ -25,12 +25,14 @@ enum { LEAST_MS = 10, COST = 1000 }; /* a thousandth of the time */
 
 _Static_assert((int)NA_FIGURES <= (int)NA_STATUS_FIGURES, "");
 _Static_assert((int)NA_NODE_FIGURES <= (int)NA_STATUS_NODE_FIGURES, "");
+_Static_assert(NA_MAX_NODES < NA_STATUS_NODES, "");
 
 _Atomic(uint64_t) na_publish_next = UINT64_MAX;
 
 static na_lock_t lock; /* guards all below */
 static na_status_page_t *page;
-static bool unopened; /* there is none yet, or it is the parent's */
+static size_t page_size; /* by the nodes that there were when it was made */
+static bool unopened;    /* there is none yet, or it is the parent's */
 static uint64_t pid_namespace;
 static char directory[200];
 static char file[256];
@@ -84,8 +86,7 @@ static void note_program(char *to, size_t size) {
     to[length] = 0;
 }
 
-/* A file of NA_STATUS_SIZE bytes that the system has room for. A descriptor, or a negative errno.
- */
+/* A file of `page_size` bytes that the system has room for. A descriptor, or a negative errno. */
 static long make_file(void) {
     const long flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     long fd = na_syscall(SYS_openat, AT_FDCWD, (long)file, flags, 0644, 0, 0);
@@ -94,12 +95,14 @@ static long make_file(void) {
         fd = na_syscall(SYS_openat, AT_FDCWD, (long)file, flags, 0644, 0, 0);
     }
     if (fd < 0) return fd;
-    long error = na_syscall(SYS_fallocate, fd, 0, 0, NA_STATUS_SIZE, 0, 0);
+    long error = na_syscall(SYS_fallocate, fd, 0, 0, (long)page_size, 0, 0);
     if (error == -EOPNOTSUPP || error == -ENOSYS) {
         static const char zeros[NA_STATUS_SIZE];
-        error = na_syscall(SYS_pwrite64, fd, (long)zeros, sizeof zeros, 0, 0, 0) == sizeof zeros
-                    ? 0
-                    : -ENOSPC;
+        error = 0;
+        for (size_t at = 0; at < page_size && error == 0; at += sizeof zeros)
+            if (na_syscall(SYS_pwrite64, fd, (long)zeros, sizeof zeros, (long)at, 0, 0) !=
+                sizeof zeros)
+                error = -ENOSPC;
     }
     if (error == 0) return fd;
     na_syscall(SYS_unlinkat, AT_FDCWD, (long)file, 0, 0, 0, 0);
@@ -112,9 +115,11 @@ static long open_page(void) {
     if (na_os_is_confined()) return -EPERM;
     uint32_t pid = own_pid();
     name_file(pid);
+    page_size = na_node_count < NA_STATUS_NODES_FEW ? NA_STATUS_SIZE : NA_STATUS_MOST;
     long fd = make_file();
     if (fd < 0) return fd;
-    long start = na_syscall(SYS_mmap, 0, NA_STATUS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    long start =
+        na_syscall(SYS_mmap, 0, (long)page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
     if (start < 0 && start > -4096) {
         na_syscall(SYS_unlinkat, AT_FDCWD, (long)file, 0, 0, 0, 0);
@@ -142,9 +147,8 @@ static void write_page(void) {
     atomic_thread_fence(memory_order_release);
     na_stats_gather(&totals);
     na_figures_of_process(&totals, page->process);
-    unsigned nodes = 0;
-    for (unsigned node = 0; node <= NA_NODE_ANY && nodes < NA_STATUS_NODES;
-         node = na_node_next(node)) {
+    unsigned nodes = 0, most = page_size == NA_STATUS_SIZE ? NA_STATUS_NODES_FEW : NA_STATUS_NODES;
+    for (unsigned node = 0; node <= NA_NODE_ANY && nodes < most; node = na_node_next(node)) {
         na_status_node_t *to = &page->node[nodes];
         na_figures_of_node(node, to->figures);
         to->id = node == NA_NODE_ANY ? -1 : (int64_t)na_node_system_id(node);
@@ -159,7 +163,7 @@ static void write_page(void) {
 static bool is_own_page(void) {
     if (!unopened) return page != NULL && page->pid == own_pid();
     unopened = false;
-    if (page != NULL) na_os_unmap(page, NA_STATUS_SIZE);
+    if (page != NULL) na_os_unmap(page, page_size);
     page = NULL;
     return open_page() == 0;
 }

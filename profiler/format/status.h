@@ -1,8 +1,9 @@
 /* status.h - the page that a process keeps for others to read (NUMALLOC_PUBLISH): its figures
  * (alloc/api/figures.def), without a profile, and without any right to trace it.
  *
- * A file of 4 KiB, numalloc.PID.status, which the process maps and writes on slow paths of malloc,
- * and unlinks when it ends; one that was killed leaves it. `pid` and `born` say whose it is.
+ * A file of 4 KiB, where there are more nodes than that has room for 12, numalloc.PID.status, which
+ * the process maps and writes on slow paths of malloc, and unlinks when it ends; one that was
+ * killed leaves it. `pid` and `born` say whose it is.
  *
  * To read it, read `sequence` (again while it is odd), an acquire fence, all, an acquire fence, and
  * `sequence` again: if it changed, begin anew. The writer is one thread at a time. Figures are in
@@ -11,17 +12,25 @@
 #ifndef NUMALLOC_PROFILER_FORMAT_STATUS_H
 #define NUMALLOC_PROFILER_FORMAT_STATUS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define NA_STATUS_MAGIC   "numalloc status" /* with its NUL */
 #define NA_STATUS_VERSION 1u
-#define NA_STATUS_SIZE    4096u
+#define NA_STATUS_SIZE    4096u  /* of a file with NA_STATUS_NODES_FEW nodes, at most */
+#define NA_STATUS_MOST    12288u /* of any other */
 
 #define NA_STATUS_DIRECTORY "/dev/shm"
 #define NA_STATUS_PREFIX    "numalloc."
 #define NA_STATUS_SUFFIX    ".status"
 
-enum { NA_STATUS_FIGURES = 48, NA_STATUS_NODES = 28, NA_STATUS_NODE_FIGURES = 15 }; /* room */
+/* Room. */
+enum {
+    NA_STATUS_FIGURES = 48,
+    NA_STATUS_NODES_FEW = 28,
+    NA_STATUS_NODES = 65, /* those of topology.h, and -1 */
+    NA_STATUS_NODE_FIGURES = 15
+};
 
 typedef struct na_status_node {
     int64_t id; /* the system's number; -1: placed by no node */
@@ -43,6 +52,8 @@ typedef struct na_status {
     na_status_node_t node[NA_STATUS_NODES];
 } na_status_page_t;
 
-_Static_assert(sizeof(na_status_page_t) <= NA_STATUS_SIZE, "");
+_Static_assert(sizeof(na_status_page_t) <= NA_STATUS_MOST &&
+                   offsetof(na_status_page_t, node[NA_STATUS_NODES_FEW]) <= NA_STATUS_SIZE,
+               "");
 
 #endif

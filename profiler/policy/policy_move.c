@@ -24,11 +24,11 @@
 
 enum {
     ROUND_MS = 250,
-    ALONE_MS = 1000, /* whether the program has ended */
-    BLOCKS = 128,    /* of a round */
-    SLICE = 64,      /* pages */
-    MOVED = 256,     /* blocks that are remembered */
-    THREADS = 4096,  /* that are followed: the first so many of a profile */
+    ALONE_MS = 1000,                    /* whether the program has ended */
+    BLOCKS = 128,                       /* of a round */
+    SLICE = 64,                         /* pages */
+    MOVED = 256,                        /* blocks that are remembered */
+    THREADS = NA_NPROF_THREADS_OWN + 1, /* that are followed: who has a number of its own */
     WAIT_MS = 10 * 1000,
     WAIT_MOST_MS = 3600 * 1000,
 };
@@ -49,6 +49,7 @@ typedef struct moved {
 static NA_SPARSE found_t found[BLOCKS];
 static NA_SPARSE moved_t moved_blocks[MOVED];
 static NA_SPARSE uint8_t runs_on[THREADS]; /* by index in the profile: dense node + 1; 0: none */
+static unsigned runs_on_used;              /* of its places */
 static unsigned found_count;
 static uint64_t share; /* per cent */
 
@@ -76,8 +77,9 @@ static na_policy_site_t *site_of_stack(const na_policy_live_t *live, uint32_t st
 NA_RACY static void find_thread(na_tcache_t *tcache, void *unused) {
     (void)unused;
     const na_rthread_t *t = tcache->track.profile;
-    if (t != NULL && t->known_as < THREADS && tcache->node < na_node_count)
-        runs_on[t->known_as] = (uint8_t)(tcache->node + 1);
+    if (t == NULL || t->known_as >= THREADS || tcache->node >= na_node_count) return;
+    runs_on[t->known_as] = (uint8_t)(tcache->node + 1);
+    if (runs_on_used <= t->known_as) runs_on_used = t->known_as + 1;
 }
 
 /* Where the site's blocks of that thread are to lie: the system's number of the node; negative:
@@ -119,7 +121,7 @@ static void find_blocks(na_tcache_t *tcache) {
     /* Inside, the profile and its stacks stay. */
     const na_hooks_t *hooks = na_section_enter(&tcache->track);
     if (hooks != NULL) {
-        memset(runs_on, 0, sizeof runs_on);
+        memset(runs_on, 0, runs_on_used);
         na_tcache_each(find_thread, NULL);
         na_span_each_records(take_if_ruled, (void *)(uintptr_t)live);
     }

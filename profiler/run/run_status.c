@@ -50,12 +50,16 @@ typedef struct pages {
 /* What was there at one moment. A file of anybody's, with anything in it. */
 static bool read_page(int fd, na_status_page_t *page) {
     struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size != NA_STATUS_SIZE) return false;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    const bool few = st.st_size == NA_STATUS_SIZE;
+    if (!few && st.st_size != NA_STATUS_MOST) return false;
+    const uint32_t most = few ? NA_STATUS_NODES_FEW : NA_STATUS_NODES;
+    const ssize_t size = (ssize_t)offsetof(na_status_page_t, node[most]);
     const off_t at = offsetof(na_status_page_t, sequence);
     for (int i = 0; i < TRIES; i++) {
         uint32_t before, after;
         if (pread(fd, &before, sizeof before, at) != sizeof before ||
-            pread(fd, page, sizeof *page, 0) != sizeof *page ||
+            pread(fd, page, (size_t)size, 0) != size ||
             pread(fd, &after, sizeof after, at) != sizeof after)
             return false;
         if (before != after || (before & 1) != 0) {
@@ -63,7 +67,7 @@ static bool read_page(int fd, na_status_page_t *page) {
             continue;
         }
         return memcmp(page->magic, NA_STATUS_MAGIC, sizeof page->magic) == 0 &&
-               page->version == NA_STATUS_VERSION && page->nodes <= NA_STATUS_NODES;
+               page->version == NA_STATUS_VERSION && page->nodes <= most;
     }
     return false; /* its writer was stopped or killed just then */
 }

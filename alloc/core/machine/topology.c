@@ -12,7 +12,6 @@
 #define SET_WORDS(bits)  (((bits) + 63u) / 64u)
 #define DISTANCE_UNKNOWN 20u /* what firmware without a table stands for: remote */
 #define DISTANCE_SELF    10u
-#define TEXT_SIZE        32768u /* a cpulist with every other of NA_MAX_CPUS cpus fits */
 
 _Static_assert(NA_MAX_NODES <= 250, "dense nodes are kept in bytes");
 
@@ -45,7 +44,7 @@ typedef uint64_t node_set_t[SET_WORDS(SYSTEM_NODES)];
 static node_set_t online, memory, allowed; /* as they were read last */
 NA_SPARSE static uint8_t new_cpu_node[NA_MAX_CPUS];
 /* On a machine with one node a few bytes are all that is read; it lies where they cost no page. */
-__attribute__((section(".bss.sparse.text"))) static char text[TEXT_SIZE];
+__attribute__((section(".bss.sparse.text"))) static char text[NA_CPULIST_BYTES];
 NA_SPARSE static uint16_t dense_distance[NA_MAX_NODES][NA_MAX_NODES];
 /* Distances from one node, by the system's number. */
 NA_SPARSE static uint16_t distance_row[SYSTEM_NODES];

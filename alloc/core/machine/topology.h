@@ -27,7 +27,8 @@
 #define NA_NODE_ANY                                                                                \
     NA_MAX_NODES /* the pseudo-node; arrays by node have NA_MAX_NODES + 1 places                   \
                   */
-#define NA_MAX_CPUS 8192
+#define NA_MAX_CPUS      8192
+#define NA_CPULIST_BYTES 32768 /* a list with every other of them fits */
 
 /* 1: built for machines with one node only (-DNUMALLOC_NUMA=OFF). Every question below is answered
  * at compile time then, and what only several nodes need is compiled out: small devices, and the

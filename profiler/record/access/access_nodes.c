@@ -44,8 +44,8 @@ static void keep_node(void *arg, uint32_t index, unsigned id) {
 }
 
 void na_node_facts(unsigned node, na_nprof_access_node_t *facts) {
-    static char text[4096];
-    char path[96];
+    static char text[NA_CPULIST_BYTES];
+    char path[256];
     facts->kernel_id = na_node_system_id(node);
     na_topology_path(path, sizeof path, node, "/cpulist");
     if (na_os_read_file(path, text, sizeof text) > 0) facts->cpus = count_list(text, NULL, NULL);

@@ -178,10 +178,15 @@ static void each_task(scan_t *s) {
 
 static void each_cpu(scan_t *s) {
     if (na_perf_count != 0) return;
-    for (unsigned cpu = 0; cpu < NA_PERF_TARGETS; cpu++) {
-        na_perf_target_t *t = &na_perf_target[na_perf_count];
+    for (unsigned cpu = 0; cpu < NA_MAX_CPUS; cpu++) {
+        na_perf_target_t beyond = {0}, *t = &beyond; /* there is no room for it */
+        if (na_perf_count < NA_PERF_TARGETS) t = &na_perf_target[na_perf_count];
         long error = open_target(s->plan, t, 0, (long)cpu);
-        if (error == 0)
+        if (error == 0 && t == &beyond) {
+            na_perf_close(t);
+            s->refused++;
+            s->error = -EMFILE;
+        } else if (error == 0)
             na_perf_count++;
         else if (error == -ENODEV && cpu > 0)
             continue; /* numbers have gaps; a CPU that comes later is not sampled */
