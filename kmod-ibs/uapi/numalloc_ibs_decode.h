@@ -257,6 +257,13 @@ static inline void na_ibs_decode(const struct na_ibs_cpu *cpu, const struct na_i
     }
 }
 
+/* perf's block has room for one of BR_TARGET and DATA4 (Linux 6.1, 6.12): with both, it writes
+ * beyond its end on the kernel's stack, and the kernel panics. The block must not be asked for
+ * then. (No Zen has both.) */
+static inline int na_ibs_raw_overflows(__u32 caps) {
+    return (caps & NA_IBS_CAP_BRNTRGT) && (caps & NA_IBS_CAP_OPDATA4);
+}
+
 /* Takes apart the block that perf gives with PERF_SAMPLE_RAW for ibs_op: u32 capabilities, then the
  * registers, u64 each and not aligned; BR_TARGET and DATA4 as the capabilities say. Returns 0 when
  * the block is shorter than that. The capabilities are those of the block. */
