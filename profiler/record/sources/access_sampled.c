@@ -256,7 +256,7 @@ static bool vendor_is(const char *wanted) {
 #endif
 }
 
-/* The family and model, as AMD's manuals count them. */
+/* The family and model, as AMD's manuals count them, and the capabilities of IBS. */
 static void identify(void) {
 #if defined(__x86_64__)
     unsigned eax = 0, ebx, ecx, edx;
@@ -267,6 +267,7 @@ static void identify(void) {
         processor.family += eax >> 20 & 255;
         processor.model |= eax >> 12 & 0xf0;
     }
+    if (__get_cpuid(0x8000001b, &eax, &ebx, &ecx, &edx) != 0) processor.caps = eax;
 #endif
 }
 
@@ -301,7 +302,7 @@ static bool start_ibs(uint64_t period, char why[NA_WHY]) {
     }
     na_access_entry->period = period;
     identify();
-    attr->sample_type |= PERF_SAMPLE_RAW;
+    if (!na_ibs_raw_overflows(processor.caps)) attr->sample_type |= PERF_SAMPLE_RAW;
     if (na_perf_try(&sampled_plan) != 0) attr->sample_type &= ~(uint64_t)PERF_SAMPLE_RAW;
     return open_sampled(take_memory, why);
 }

@@ -53,7 +53,7 @@ static const struct na_ibs_cpu vermeer = {0x19, 0x21, 0x3ff};
 static const struct na_ibs_cpu cezanne = {0x19, 0x50, 0x3ff};
 static const struct na_ibs_cpu genoa = {0x19, 0x11, 0xbff};
 static const struct na_ibs_cpu genoa4 = {0x19, 0x61, 0xfff};
-static const struct na_ibs_cpu turin = {0x1a, 0x02, 0x1bff};
+static const struct na_ibs_cpu turin = {0x1a, 0x02, 0x81bff};
 
 struct row {
     const char *what;
@@ -250,6 +250,11 @@ Test(ibs, translation) {
         {&piledriver, 0, 0, 0},
         {&trinity, L1TLB, NA_IBS_F_TLB_KNOWN | NA_IBS_F_TLB_L1MISS, 0},
         {&kaveri, L1TLB | TLB(9), NA_IBS_F_TLB_KNOWN | NA_IBS_F_TLB_L1MISS, 9},
+        /* Capability bit 19: told only with the physical address. */
+        {&turin, L1TLB | L2TLB | TLB(99), 0, 0},
+        {&turin, 0, 0, 0},
+        {&turin, PHY, NA_IBS_F_TLB_KNOWN, 0},
+        {&turin, PHY | L1TLB | TLB(50), NA_IBS_F_TLB_KNOWN | NA_IBS_F_TLB_L1MISS, 50},
     };
     const uint32_t mask = NA_IBS_F_TLB_KNOWN | NA_IBS_F_TLB_L1MISS | NA_IBS_F_TLB_L2MISS;
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
