@@ -248,7 +248,7 @@ static void na_threads_detach(struct na_session *session) {
  */
 
 static struct {
-    struct mutex lock;
+    struct mutex lock; /* not of up and stale, which the callbacks set */
     unsigned int users;
     u32 source;
     u32 flags;
@@ -367,14 +367,14 @@ static int na_counters_make(struct na_session *session, struct na_ibs_start *sta
 
     if (start->source == NA_IBS_SOURCE_INJECT) {
         session->weight = (u32)start->period;
-        smp_store_release(&session->live, true);
+        smp_store_release(&session->live, true); /* for na_sink: all else of START is set */
         return 0;
     }
     error = na_attr(start, &attr);
     if (error) return error;
     session->weight = (u32)start->period;
     if (start->source == NA_IBS_SOURCE_IBS && !NA_IBS_PER_TASK) whole = true;
-    smp_store_release(&session->live, true);
+    smp_store_release(&session->live, true); /* for na_sink: all else of START is set */
     if (whole) return na_shared_join(session, start, &attr);
     attr.inherit = 1;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)

@@ -103,7 +103,7 @@ static int na_release(struct inode *inode, struct file *file) {
 
 static int na_mmap(struct file *file, struct vm_area_struct *vma) {
     struct na_session *session = file->private_data;
-    struct na_ring **ring = smp_load_acquire(&session->ring);
+    struct na_ring **ring = smp_load_acquire(&session->ring); /* of SETUP */
     const unsigned long shift = 32 - PAGE_SHIFT;
     unsigned long cpu = vma->vm_pgoff >> shift;
     struct na_ring *of;
@@ -121,7 +121,7 @@ static int na_mmap(struct file *file, struct vm_area_struct *vma) {
 
 static __poll_t na_poll(struct file *file, poll_table *table) {
     struct na_session *session = file->private_data;
-    struct na_ring **ring = smp_load_acquire(&session->ring);
+    struct na_ring **ring = smp_load_acquire(&session->ring); /* of SETUP */
     int cpu;
 
     poll_wait(file, &session->wait, table);

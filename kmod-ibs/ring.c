@@ -117,7 +117,7 @@ fail:
 }
 
 struct na_ring *na_ring_of(struct na_session *session, int cpu) {
-    struct na_ring *ring = smp_load_acquire(&session->ring[cpu]);
+    struct na_ring *ring = smp_load_acquire(&session->ring[cpu]); /* made below */
 
     if (ring) return ring;
     if (!cpu_online(cpu)) return ERR_PTR(-ENODEV);
@@ -145,7 +145,7 @@ void na_rings_free(struct na_session *session) {
  * interrupts another one between its count and the copy of it leaves the copy behind: when none
  * runs, copies are made anew. */
 void na_rings_say(struct na_session *session, enum na_ibs_state state) {
-    struct na_ring **rings = smp_load_acquire(&session->ring);
+    struct na_ring **rings = smp_load_acquire(&session->ring); /* of SETUP */
     int cpu, i;
 
     spin_lock(&session->rings_lock);

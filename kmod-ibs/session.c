@@ -176,8 +176,8 @@ int na_session_setup(struct na_session *session, const struct na_ibs_setup *setu
         session->records = setup->records;
         session->watermark = setup->watermark;
         rings = kvcalloc(nr_cpu_ids, sizeof(*rings), GFP_KERNEL_ACCOUNT);
-        if (rings)
-            smp_store_release(&session->ring, rings); /* mmap and poll look without the lock */
+        if (rings) /* mmap and poll look without the lock */
+            smp_store_release(&session->ring, rings);
         else
             error = -ENOMEM;
     }
@@ -298,7 +298,7 @@ int na_session_stats(struct na_session *session, struct na_ibs_stats *stats) {
         goto out;
     }
     for_each_possible_cpu(cpu) {
-        struct na_ring *ring = smp_load_acquire(&session->ring[cpu]);
+        struct na_ring *ring = smp_load_acquire(&session->ring[cpu]); /* of na_ring_of */
 
         if (only >= 0 && cpu != only) continue;
         for (i = 0; ring && i < NA_IBS_COUNTERS; i++)

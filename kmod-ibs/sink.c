@@ -147,7 +147,7 @@ static bool na_wanted(const struct na_session *session, u64 address) {
 
 void na_sink(struct na_session *session, const struct na_sample *sample) {
     int cpu = smp_processor_id();
-    struct na_ring *ring = smp_load_acquire(&session->ring[cpu]);
+    struct na_ring *ring = smp_load_acquire(&session->ring[cpu]); /* of na_ring_of */
     struct na_ibs_record *record;
     struct na_ibs_decoded what;
     u64 used;
@@ -158,7 +158,7 @@ void na_sink(struct na_session *session, const struct na_sample *sample) {
         return;
     }
     na_count(ring, NA_IBS_SAMPLED);
-    if (!smp_load_acquire(&session->live)) {
+    if (!smp_load_acquire(&session->live)) { /* of START */
         na_count(ring, NA_IBS_STOPPED);
         return;
     }
@@ -210,8 +210,8 @@ void na_sink(struct na_session *session, const struct na_sample *sample) {
     record->level = what.level;
     record->width = what.width;
     record->source = session->source;
-    WRITE_ONCE(ring->head, ring->head + 1); /* poll looks from another CPU */
-    smp_store_release(&ring->shared->head, ring->head);
+    WRITE_ONCE(ring->head, ring->head + 1);             /* poll looks from another CPU */
+    smp_store_release(&ring->shared->head, ring->head); /* the reader acquires it */
     na_count(ring, NA_IBS_STORED);
     /* Each step grows `used` by one, so the watermark is met exactly once on the way up. */
     if (used + 1 == ring->watermark) irq_work_queue(&ring->wake);
@@ -260,7 +260,8 @@ void na_deliver(const struct na_feed *feed, const struct mm_struct *mm, bool thr
         goto out;
     }
     if (unlikely(throttled)) {
-        struct na_ring *ring = smp_load_acquire(&session->ring[smp_processor_id()]);
+        int cpu = smp_processor_id();
+        struct na_ring *ring = smp_load_acquire(&session->ring[cpu]); /* of na_ring_of */
 
         if (ring) na_count(ring, NA_IBS_THROTTLED);
     }

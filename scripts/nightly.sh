@@ -4,7 +4,7 @@
 # exit status is 0 only if none failed.
 set -uo pipefail
 
-steps=(release asan tsan tidy programs fuzz truths module installs packages trixie)
+steps=(release asan tsan tidy programs fuzz truths module debug installs packages trixie)
 
 usage() {
     cat <<EOF
@@ -22,8 +22,10 @@ usage: scripts/nightly.sh [STEP...]
   trixie                demo.sh, test.sh and a build with clang in a new Debian 13,
                         scripts/check-trixie.sh (an hour)
   module                the kernel module's fuzzer for ten minutes, tests/lab/kmod_fuzz.sh 10
+  debug                 the module's tests under a kernel with lockdep and KASAN, which is built first,
+                        tests/lab/kernel_debug.sh
   installs              the kernel module installed as its page says, in machines with Debian 12 and
-                        13, tests/lab/kmod_install.sh (two hours)
+                        13, tests/lab/kmod_install.sh (40 minutes)
   (none named)          all of them
 
 What each said is in build/nightly/STEP.log.
@@ -74,6 +76,7 @@ step() {
     trixie) scripts/check-trixie.sh ;;
     installs) tests/lab/kmod_install.sh ;;
     module) built release && tests/lab/kmod_fuzz.sh 10 ;;
+    debug) built release && tests/lab/kernel_debug.sh ;;
     esac
 }
 

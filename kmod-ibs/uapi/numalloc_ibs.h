@@ -226,10 +226,10 @@ struct na_ibs_start {
     __u32 source;
     __u32 flags;
     __u32 clock;
-    __u64 period; /* in: events between samples (sim: ns); out: the one in force (IBS: see START) */
-    __u32 type;   /* ibs: /sys/bus/event_source/devices/ibs_op/type */
-    __u32 ranges; /* number of them; 0: all addresses */
-    __u64 config; /* ibs: bit 19 count ops instead of cycles, bit 16 misses of the L3 only */
+    __u64 period;  /* in: events between samples (sim: ns); out: in force (IBS: see START) */
+    __u32 type;    /* ibs: /sys/bus/event_source/devices/ibs_op/type */
+    __u32 ranges;  /* number of them; 0: all addresses */
+    __u64 config;  /* ibs: bit 19 count ops instead of cycles, bit 16 misses of the L3 only */
     __u64 config1; /* ibs: bits 11:0 least load latency, where the kernel has it */
     __u64 addr;    /* hwbp: what to watch */
     __u32 length;  /* hwbp: 1, 2, 4, 8, or more where the CPU can */
@@ -246,7 +246,7 @@ struct na_ibs_stats {
      */
     __u64 foreign;
     __u64 foreign_throttled;
-    __u64 enabled; /* ns that the session's counters were enabled, summed over them (cpu -1 only) */
+    __u64 enabled; /* ns that the session's counters were enabled, summed (cpu -1 only) */
     __u64 running; /* and ns that they counted: less where perf had to share the hardware */
     __u64 unarmed; /* CPUs that could not be given a counter (whole CPUs only) */
     __u64 no_ring; /* samples on CPUs without a ring, in no other account (cpu -1 only) */

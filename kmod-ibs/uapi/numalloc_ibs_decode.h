@@ -257,7 +257,7 @@ static inline void na_ibs_decode(const struct na_ibs_cpu *cpu, const struct na_i
     }
 }
 
-/* perf's block has room for one of BR_TARGET and DATA4 (Linux 6.1, 6.12): with both, it writes
+/* perf's block has room for one of BR_TARGET and DATA4 (Linux 6.1): with both, it writes
  * beyond its end on the kernel's stack, and the kernel panics. The block must not be asked for
  * then. (No Zen is known to have both.) */
 static inline int na_ibs_raw_overflows(__u32 caps) {

@@ -16,7 +16,7 @@ module=numalloc_ibs
 
 check() { # WHAT COMMAND...
     if "${@:2}" >/tmp/said 2>&1; then
-        echo "ok: $1"
+        echo "ok: $1 ($SECONDS s)"
     else
         echo "FAILED: $1"
         tail -n 30 /tmp/said /var/lib/dkms/$module/*/build/make.log
