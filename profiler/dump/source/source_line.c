@@ -14,19 +14,33 @@
 #define LONGEST_LINE   1024
 #define AROUND         30u /* lines that a statement may have before and behind */
 
-FILE *na_source_open(const na_options_t *o, const char *name) {
-    char path[4096];
+/* Where --source-path says that a file is, written to `path`; else NULL. */
+static const char *mapped_path(const na_options_t *o, const char *name, char path[4096]) {
     for (size_t i = 0; i < o->source.paths.count; i++) {
         const char *from = o->source.paths.items[i], *to = strchr(from, '=') + 1;
         size_t length = (size_t)(to - from) - 1;
         if (strncmp(name, from, length) != 0) continue;
-        snprintf(path, sizeof path, "%s%s", to, name + length);
-        name = path;
-        break;
+        snprintf(path, 4096, "%s%s", to, name + length);
+        return path;
     }
+    return NULL;
+}
+
+FILE *na_source_open(const na_options_t *o, const char *name) {
+    char mapped[4096];
+    const char *path = mapped_path(o, name, mapped);
+    if (path == NULL) path = name;
     struct stat st;
-    if (stat(name, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > LONGEST_SOURCE) return NULL;
-    return fopen(name, "re");
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > LONGEST_SOURCE) return NULL;
+    return fopen(path, "re");
+}
+
+static bool is_changed(const na_options_t *o, const na_symbol_frame_t *frame) {
+    char mapped[4096];
+    struct stat source, program;
+    return mapped_path(o, frame->file, mapped) == NULL && frame->module != NULL &&
+           stat(frame->file, &source) == 0 && stat(frame->module, &program) == 0 &&
+           source.st_mtime > program.st_mtime;
 }
 
 /* The lines around one, and where it begins in them. Free it. NULL: it is not there, or no memory.
@@ -58,7 +72,7 @@ static char *read_lines(FILE *source, unsigned line, size_t *begin) {
 
 bool na_source_target(const na_options_t *options, const na_symbol_frame_t *frame,
                       const char *callee, char *out, size_t size) {
-    if (frame->file == NULL || frame->line == 0) return false;
+    if (frame->file == NULL || frame->line == 0 || is_changed(options, frame)) return false;
     FILE *source = na_source_open(options, frame->file);
     if (source == NULL) return false;
     size_t line = 0;

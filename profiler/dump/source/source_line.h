@@ -15,7 +15,8 @@
 FILE *na_source_open(const na_options_t *options, const char *name);
 
 /* "s->basis" of "    s->basis = malloc(n);": what the call of a frame is assigned to, which called
- * `callee` (NULL: not known). False: it cannot be read, or it is assigned to nothing. */
+ * `callee` (NULL: not known). False: it cannot be read, it is assigned to nothing, or the file was
+ * changed after the program was built: its lines are others. --source-path is believed. */
 bool na_source_target(const na_options_t *options, const na_symbol_frame_t *frame,
                       const char *callee, char *out, size_t size);
 
