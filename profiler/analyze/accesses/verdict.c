@@ -19,8 +19,10 @@ uint32_t na_source_evidence(const na_flows_t *set, uint32_t source) {
     case NA_NPROF_SOURCE_KMOD_IBS:
     case NA_NPROF_SOURCE_PERF_IBS:
     case NA_NPROF_SOURCE_SPE:
-    case NA_NPROF_SOURCE_WATCH:
         evidence |= NA_EVIDENCE_SHARES;
+        break;
+    case NA_NPROF_SOURCE_WATCH:
+        evidence |= NA_EVIDENCE_SHARES | NA_EVIDENCE_WORDS;
         break;
     case NA_NPROF_SOURCE_NUMA:
         /* After each scan the first thread to come takes the faults of all pages that it passes

@@ -42,14 +42,15 @@ typedef struct na_verdict_text {
 extern const na_verdict_text_t na_verdict_texts[NA_VERDICTS];
 
 /* What a rule needs to know, and a source gives or not. */
-#define NA_EVIDENCE_SHARES     1u  /* samples are as frequent as accesses, all over memory */
-#define NA_EVIDENCE_NODES      2u  /* the nodes of the thread and of the page */
-#define NA_EVIDENCE_OP         4u  /* reads and writes are told apart */
-#define NA_EVIDENCE_LEVEL      8u  /* whether memory answered, or a cache */
-#define NA_EVIDENCE_LATENCY    16u /* how long it took */
-#define NA_EVIDENCE_ALLOCATION 32u /* which thread allocated it */
-#define NA_EVIDENCE_TURNS      64u /* who used it at once, and who in turn */
-#define NA_EVIDENCE_BITS       7u
+#define NA_EVIDENCE_SHARES     1u   /* samples are as frequent as accesses, all over memory */
+#define NA_EVIDENCE_NODES      2u   /* the nodes of the thread and of the page */
+#define NA_EVIDENCE_OP         4u   /* reads and writes are told apart */
+#define NA_EVIDENCE_LEVEL      8u   /* whether memory answered, or a cache */
+#define NA_EVIDENCE_LATENCY    16u  /* how long it took */
+#define NA_EVIDENCE_ALLOCATION 32u  /* which thread allocated it */
+#define NA_EVIDENCE_TURNS      64u  /* who used it at once, and who in turn */
+#define NA_EVIDENCE_WORDS      128u /* which words of a line are used at once */
+#define NA_EVIDENCE_BITS       8u
 extern const char *const na_evidence_names[NA_EVIDENCE_BITS]; /* "shares", "nodes", ... */
 
 /* Of each rule, by kind. */
@@ -173,6 +174,7 @@ typedef struct na_measure {
     uint64_t line;          /* of these, the address of the one with most; 0: none */
     double line_own;        /* share by the thread with most of the access's line, of lines with
                              * NA_T_SPARSE draws; not a number: most have fewer */
+    double word_own;        /* the same of its word */
     double written;         /* weight of writes */
     double in_cluster;      /* share of shared objects' accesses inside of one group of threads */
     double spread;          /* largest share of one home node, times the number of nodes */
@@ -304,6 +306,13 @@ static inline bool na_measure_by_policy(const na_measure_t *measure) {
 /* Do threads share its lines? Not where each has lines of its own, in pages that they share. */
 static inline bool na_measure_shares_lines(const na_measure_t *measure) {
     return !(measure->line_own >= na_limit(NA_T_LINE_OWN));
+}
+
+/* Are they, though each word is one thread's? Then it may be false sharing, which what was used at
+ * once would tell. */
+static inline bool na_measure_shares_no_words(const na_measure_t *measure) {
+    return measure->line_own < na_limit(NA_T_LINE_OWN) &&
+           measure->word_own >= na_limit(NA_T_LINE_OWN);
 }
 
 /* The turns of a measure were looked at often enough: hardly any lies between them unseen. */

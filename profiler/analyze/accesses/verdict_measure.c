@@ -15,8 +15,12 @@
 
 #define ROUNDING 1e-9 /* of sums of parts that should be whole */
 
+#define LINE_BITS 6u
+#define LINE      (UINT64_C(1) << LINE_BITS)
+#define WORD_BITS 2u /* the least that two threads often have apart: an int */
+
 typedef struct touched_line {
-    uint64_t line;
+    uint64_t address;
     union {
         struct {
             uint32_t sample; /* of s->set */
@@ -276,8 +280,8 @@ static void add_runs(sums_t *s, uint32_t first, uint32_t count) {
 static bool keep_line(sums_t *s, uint32_t sample, bool begins) {
     const na_touch_t *a = &s->set->items[sample];
     if (!NA_ARRAY_RESERVE(s->lines, s->line_room, s->line_count + 1u)) return false;
-    s->lines[s->line_count++] = (touched_line_t){
-        .line = a->address >> 6, .sample = sample, .user = a->thread << 1 | begins};
+    s->lines[s->line_count++] =
+        (touched_line_t){.address = a->address, .sample = sample, .user = a->thread << 1 | begins};
     return true;
 }
 
@@ -402,8 +406,8 @@ static void forget_threads(sums_t *s, uint32_t count) {
         s->by_thread[nth_sample(s, i)->thread] = 0;
 }
 
-static int touches_by_line(const void *a, const void *b) {
-    uint64_t x = ((const touched_line_t *)a)->line, y = ((const touched_line_t *)b)->line;
+static int touches_by_address(const void *a, const void *b) {
+    uint64_t x = ((const touched_line_t *)a)->address, y = ((const touched_line_t *)b)->address;
     return x < y ? -1 : x > y;
 }
 
@@ -412,45 +416,55 @@ static int heaviest_line_first(const void *a, const void *b) {
     return x > y ? -1 : x < y;
 }
 
-/* How many lines have the most accesses, together NA_T_LINES_SHARE of them; and what the first
- * NA_T_LINES have. By weight: words that are known to be used are watched far more often. */
-static void count_lines(sums_t *s) {
-    if (s->line_count == 0) return;
-    qsort(s->lines, s->line_count, sizeof *s->lines, touches_by_line);
-    uint32_t lines = 0;
-    double all = 0, have = 0, own = 0, told = 0; /* told: of lines that were met often enough */
+/* Share of the accesses that the thread with most of their line, or word, makes: of those that
+ * agree in all but the last `bits` of the address, and were met often enough. Not a number: most
+ * were not. */
+static double owned_share(const sums_t *s, unsigned bits) {
+    double all = 0, own = 0, told = 0;
     for (uint32_t i = 0, next; i < s->line_count; i = next) {
-        uint64_t at = s->lines[i].line;
-        if (i + 1 == s->line_count || s->lines[i + 1].line != at) { /* nearly all are so */
-            double weight = s->set->items[s->lines[i].sample].weight;
-            all += weight;
-            s->lines[lines++] = (touched_line_t){.line = at, .weight = weight};
-            next = i + 1;
-            continue;
-        }
-        double line = 0, most = 0, votes = 0;
+        uint64_t at = s->lines[i].address >> bits;
+        double sum = 0, most = 0, votes = 0;
         uint32_t draws = 0, user = 0; /* the one with most of it, if one has more than half */
-        for (next = i; next < s->line_count && s->lines[next].line == at; next++) {
+        for (next = i; next < s->line_count && s->lines[next].address >> bits == at; next++) {
             const touched_line_t *l = &s->lines[next];
             double weight = s->set->items[l->sample].weight;
-            line += weight;
+            sum += weight;
             draws += l->user & 1;
             if (votes <= 0) user = l->user >> 1;
             votes += l->user >> 1 == user ? weight : -weight;
             if (votes < 0) votes = 0;
         }
-        for (uint32_t k = i; draws > 1 && k < next; k++)
+        all += sum;
+        if (draws < na_limit(NA_T_SPARSE)) continue;
+        for (uint32_t k = i; k < next; k++)
             if (s->lines[k].user >> 1 == user) most += s->set->items[s->lines[k].sample].weight;
-        all += line;
-        if (draws >= na_limit(NA_T_SPARSE)) {
-            own += most;
-            told += line;
-        }
-        s->lines[lines++] = (touched_line_t){.line = at, .weight = line};
+        own += most;
+        told += sum;
     }
-    s->to->line_own = 2 * told > all ? own / told : NAN;
+    return 2 * told > all ? own / told : NAN;
+}
+
+/* Who has lines and words; how many lines have the most accesses, together NA_T_LINES_SHARE of
+ * them; and what the first NA_T_LINES have. By weight: words that are known to be used are watched
+ * far more often. */
+static void count_lines(sums_t *s) {
+    if (s->line_count == 0) return;
+    qsort(s->lines, s->line_count, sizeof *s->lines, touches_by_address);
+    s->to->line_own = owned_share(s, LINE_BITS);
+    s->to->word_own = owned_share(s, WORD_BITS);
+    uint32_t lines = 0;
+    double all = 0, have = 0;
+    for (uint32_t i = 0; i < s->line_count; i++) {
+        uint64_t line = s->lines[i].address & ~(LINE - 1);
+        double weight = s->set->items[s->lines[i].sample].weight;
+        all += weight;
+        if (lines != 0 && s->lines[lines - 1].address == line)
+            s->lines[lines - 1].weight += weight;
+        else
+            s->lines[lines++] = (touched_line_t){.address = line, .weight = weight};
+    }
     qsort(s->lines, lines, sizeof *s->lines, heaviest_line_first);
-    s->to->line = s->lines[0].line << 6;
+    s->to->line = s->lines[0].address;
     double wanted = (na_limit(NA_T_LINES_SHARE) - ROUNDING) * all;
     for (uint32_t i = 0; i < lines; i++) {
         if (have < wanted) s->to->lines++;
@@ -509,7 +523,7 @@ static void finish_sums(sums_t *s, const double *thread_weight) {
     for (uint32_t n = 0; n < nodes; n++)
         home += to->home[n];
     to->spread = home > 0 && to->at >= 0 ? to->home[to->at] / home * nodes : NAN;
-    to->in_lines = to->line_own = NAN;
+    to->in_lines = to->line_own = to->word_own = NAN;
     to->reader = NA_FLOWS_NONE;
     for (uint32_t t = 0; t < s->set->thread_count; t++) {
         if (!(thread_weight[t] > 0)) continue;

@@ -108,7 +108,7 @@ const na_verdict_text_t na_verdict_texts[NA_VERDICTS] = {
 };
 
 const char *const na_evidence_names[NA_EVIDENCE_BITS] = {
-    "shares", "nodes", "read_write", "level", "latency", "allocation", "turns"};
+    "shares", "nodes", "read_write", "level", "latency", "allocation", "turns", "words"};
 
 const char *const na_undecided_names[] = {[NA_UNDECIDED_NOT] = "",
                                           [NA_UNDECIDED_SOURCE] = "source",

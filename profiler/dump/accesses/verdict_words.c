@@ -339,6 +339,12 @@ static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v,
                           : " sees only the first access to each page");
             return;
         }
+        if (v->lacks == NA_EVIDENCE_WORDS) {
+            NA_ADVISE(a->reason, "undecidable with this source: each word of its lines is one "
+                                 "thread's, which may be false sharing; access=watch tells which "
+                                 "are used at once");
+            return;
+        }
         NA_ADVISE(a->reason, "undecidable with this source: %s does not give ", name);
         for (unsigned bit = 0, first = 1; bit < NA_EVIDENCE_BITS; bit++) {
             static const char *const words[NA_EVIDENCE_BITS] = {"all accesses",
@@ -347,7 +353,8 @@ static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v,
                                                                 "what answered",
                                                                 "latencies",
                                                                 "who allocated it",
-                                                                "who uses it at once"};
+                                                                "who uses it at once",
+                                                                "which words are used at once"};
             if ((v->lacks >> bit & 1) == 0) continue;
             NA_ADVISE(a->reason, "%s%s", first ? "" : ", ", words[bit]);
             first = 0;

@@ -207,6 +207,7 @@ static void json_measure(na_json_t *json, const na_access_view_t *view, const na
         {"last_store_ns", m->last_store_ns == 0 ? (double)NAN : (double)m->last_store_ns},
         {"lines", m->lines},
         {"line_own", m->line_own},
+        {"word_own", m->word_own},
         {"in_cluster", m->in_cluster},
         {"parted", m->parted},
         {"misplaced", m->misplaced},

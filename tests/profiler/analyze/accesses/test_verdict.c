@@ -364,19 +364,26 @@ Test(verdict, interleaved) {
     is(&m, NA_VERDICT_READ_MOSTLY);
 }
 
-/* Two lines that everybody writes are not helped by being somewhere else. */
-Test(verdict, false_sharing) {
-    made_t m;
-    made_begin(&m);
-    uint32_t block = made_object(&m, 4, 1, 0, 64);
-    m.op = NA_NPROF_OP_WRITE;
-    for (uint32_t i = 0; i < 1000; i++)
-        made_touch(&m, block, 2 + i % 4, (int)(i % 4), 0);
-    judged_t j;
-    made_judge(&m, &j);
-    cr_assert_eq(j.verdicts.items[0].kind, NA_VERDICT_WRITE_SHARED);
-    cr_assert_eq(j.verdicts.items[0].measure.lines, 1);
-    judged_free(&j);
+/* Lines that everybody writes are not helped by being somewhere else. If each word is one thread's,
+ * this source does not tell whether they are used at once. */
+Test(verdict, one_line) {
+    for (uint32_t words = 0; words < 2; words++) {
+        made_t m;
+        made_begin(&m);
+        uint32_t block = made_object(&m, 4, 1, 0, 64);
+        m.op = NA_NPROF_OP_WRITE;
+        for (uint32_t i = 0; i < 1000; i++)
+            made_touch(&m, block, 2 + i % 4, (int)(i % 4), 0)->address =
+                m.objects[block - 1].base + (words != 0 ? 4 * (i % 4) : 8 * (i / 4 % 8));
+        judged_t j;
+        made_judge(&m, &j);
+        const na_verdict_t *v = &j.verdicts.items[0];
+        cr_assert_eq(v->measure.lines, 1);
+        cr_assert_eq(v->kind, words != 0 ? NA_VERDICT_UNDECIDABLE : NA_VERDICT_WRITE_SHARED);
+        cr_assert_eq(v->undecided, words != 0 ? NA_UNDECIDED_SOURCE : NA_UNDECIDED_NOT);
+        cr_assert(words == 0 || v->lacks == NA_EVIDENCE_WORDS);
+        judged_free(&j);
+    }
 }
 
 /* ---- saturated node ---- */
