@@ -4,14 +4,15 @@ which was said of what.
 
   drawn.py here LIBRARY DUMP PROGRAM SEEDS [SECONDS [JSON]]     on this machine, under watch
   drawn.py lab BUILD SEEDS DIRECTORY [SOURCE [SECONDS [TOPOLOGY]]]
-      in one machine of the lab, by default with four nodes: each program wrong, under the rules on places that its
-      profile gives, and mended; leaves in DIRECTORY their profiles, and what the kernel says of their pages; judges them
+      in one machine of the lab, by default with four nodes (for kmod and ibs the emulator's): each program wrong, under
+      the rules on places that its profile gives, and mended; leaves in DIRECTORY their profiles, and what the kernel says of their pages; judges them
   drawn.py judge DUMP DIRECTORY [JSON]
       judges what lies there: verdicts, and what the rules promised against what the kernel says under them
 
-SEEDS is 1-40 or 3,7,9; DUMP may be several, apart by commas: others after this build's, to compare with. A verdict may be right, or say why it is undecided, or be
-wrong; wrong with a confidence of "high" is a failure, and so is "nothing wrong" with that confidence where something is.
-JSON: the figures go there, in the place of those of the same source and as many nodes."""
+SEEDS is 1-40 or 3,7,9; DUMP may be several, apart by commas: others after this build's, to compare with. A verdict may be
+right, or say why it is undecided, or be wrong; wrong with a confidence of "high" is a failure, and so is "nothing wrong"
+with that confidence where something is. JSON: the figures go there, in the place of those of the same source and as many
+nodes."""
 import base64
 import collections
 import glob
@@ -28,6 +29,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOOK = 1.0  # s between two looks at a running program's profile
 HIGH, MEDIUM = 0.95, 0.8
+IBS_PERIOD = 4096  # emulated processors are slow
 
 
 def seeds_of(text):
@@ -223,18 +225,19 @@ def unpack(text, base):
             f.write(json.dumps(said) + "\n")
 
 
-def lab(build, seeds, directory, source="watch", seconds="60", topology="patterns"):
+def lab(build, seeds, directory, source="watch", seconds="60", topology=None):
     build = os.path.abspath(build)
     os.makedirs(directory, exist_ok=True)
-    command = (f"{HERE}/drawn_guest.sh {build}/libnumalloc.so {build}/numalloc-dump {build}/tests/access-drawn {source} "
-               f"{seconds}")
+    ibs, module = source in ("kmod", "ibs"), f"{build}/kmod-ibs/numalloc_ibs.ko" if source == "kmod" else ""
+    command = (f"env NUMALLOC_ACCESS_PERIOD={IBS_PERIOD if ibs else 0} {HERE}/drawn_guest.sh {build}/libnumalloc.so "
+               f"{build}/numalloc-dump {build}/tests/access-drawn {source} {seconds}")
     with tempfile.TemporaryDirectory(prefix="drawn-") as work:
         with open(work + "/tests", "w", encoding="utf-8") as f:
             for seed in seeds_of(seeds):
                 for state in "wrong", "mended":
-                    f.write(f"{seed}.{state}\t{60 + 6 * int(seconds)}\t{command} {seed} {state}\n")
+                    f.write(f"{seed}.{state}\t{60 + 6 * int(seconds)}\t{command} {seed} {state} {module}\n")
         r = subprocess.run([HERE + "/../lab/run", "--limit", "86400", "--tests", work + "/tests", "--results",
-                            work + "/results", topology])
+                            work + "/results", topology or ("ibs" if ibs else "patterns")])
         for out in glob.glob(work + "/results/*.out"):
             with open(out, encoding="utf-8", errors="replace") as f:
                 unpack(f.read(), os.path.join(directory, os.path.basename(out)[:-4]))
