@@ -236,8 +236,10 @@ static inline void na_ibs_decode(const struct na_ibs_cpu *cpu, const struct na_i
         out->has_phys = 1;
         out->phys = regs->physad;
     }
-    if (data3 & NA_IBS_D3_LOCKED) out->flags |= NA_IBS_F_LOCKED;
-    if (data3 & NA_IBS_D3_MISALIGNED) out->flags |= NA_IBS_F_MISALIGNED;
+    if (data3 & (NA_IBS_D3_LOCKED | NA_IBS_D3_MISALIGNED)) { /* both are rare */
+        if (data3 & NA_IBS_D3_LOCKED) out->flags |= NA_IBS_F_LOCKED;
+        if (data3 & NA_IBS_D3_MISALIGNED) out->flags |= NA_IBS_F_MISALIGNED;
+    }
     if (na_ibs_tlb_told(cpu, data3)) {
         out->flags |= NA_IBS_F_TLB_KNOWN;
         if (data3 & NA_IBS_D3_L1TLB_MISS) {

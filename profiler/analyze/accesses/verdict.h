@@ -174,7 +174,7 @@ typedef struct na_measure {
     uint64_t line;          /* of these, the address of the one with most; 0: none */
     double line_own;        /* share by the thread with most of the access's line, of lines with
                              * NA_T_SPARSE draws; not a number: most have fewer */
-    double word_own;        /* the same of its word */
+    double word_own;        /* the same of its word, of lines that threads share */
     double written;         /* weight of writes */
     double in_cluster;      /* share of shared objects' accesses inside of one group of threads */
     double spread;          /* largest share of one home node, times the number of nodes */

@@ -423,6 +423,11 @@ static double owned_share(const sums_t *s, unsigned bits) {
     double all = 0, own = 0, told = 0;
     for (uint32_t i = 0, next; i < s->line_count; i = next) {
         uint64_t at = s->lines[i].address >> bits;
+        if (i + 1 == s->line_count || s->lines[i + 1].address >> bits != at) { /* nearly all */
+            all += s->set->items[s->lines[i].sample].weight;
+            next = i + 1;
+            continue;
+        }
         double sum = 0, most = 0, votes = 0;
         uint32_t draws = 0, user = 0; /* the one with most of it, if one has more than half */
         for (next = i; next < s->line_count && s->lines[next].address >> bits == at; next++) {
@@ -451,7 +456,7 @@ static void count_lines(sums_t *s) {
     if (s->line_count == 0) return;
     qsort(s->lines, s->line_count, sizeof *s->lines, touches_by_address);
     s->to->line_own = owned_share(s, LINE_BITS);
-    s->to->word_own = owned_share(s, WORD_BITS);
+    if (s->to->line_own < na_limit(NA_T_LINE_OWN)) s->to->word_own = owned_share(s, WORD_BITS);
     uint32_t lines = 0;
     double all = 0, have = 0;
     for (uint32_t i = 0; i < s->line_count; i++) {
