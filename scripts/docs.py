@@ -410,7 +410,7 @@ def runs_markdown():
         half, most = (f"{after[len(after) * n // 10]:.3g}" for n in (5, 8)) if after else "--"
         lines += ["", f"`{s['source']}`, {s['nodes']} node{'s' * (s['nodes'] > 1)}: {s['programs']} programs, {s['seconds']} s "
                   f"each; {s['wrong_high']} wrong at \"high\". Of the right ones half were decided after {half} s, four fifths "
-                  f"after {most} s. {kept + late} said how much longer it would take, and {kept} of these were decided by then."]
+                  f"after {most} s. Of {kept + late} times after which undecided ones were to be decided, and that came, {kept} were right."]
     return lines
 
 

@@ -332,9 +332,9 @@ static double samples_for(const judging_t *j, const na_rule_t *rule) {
         double have = 0, want = 1;
         if (c->limit == NA_T_PURE_WINDOWS || c->limit == NA_T_MIXED_WINDOWS) {
             bool turns = has_windows(j); /* then a turn is to be as many windows as make it pure */
-            have = turns ? m->run : m->windows;
-            want = turns ? na_limit(NA_T_WINDOW_SAMPLES) / (1 - na_limit(NA_T_PURE_WINDOWS))
-                         : na_limit(NA_T_WINDOWS_LEAST);
+            have = turns ? m->run : j->n;
+            want = na_limit(NA_T_WINDOW_SAMPLES) *
+                   (turns ? 1 / (1 - na_limit(NA_T_PURE_WINDOWS)) : na_limit(NA_T_WINDOWS_LEAST));
         } else if (c->limit == NA_T_STORES_READ_MOSTLY) {
             have = m->store_samples;
             want = na_limit(NA_T_SAMPLES_STORES);
@@ -346,6 +346,32 @@ static double samples_for(const judging_t *j, const na_rule_t *rule) {
     return grown > needed ? grown : needed;
 }
 
+/* The open rule that is likeliest to hold, of those whose evidence the source gives, if any is. */
+static const na_rule_t *best_open_rule(const judging_t *j) {
+    const na_rule_t *best = NULL;
+    for (int pass = 0; pass < 2 && best == NULL; pass++) {
+        for (int kind = 0; kind < NA_VERDICT_NOTHING; kind++) {
+            const na_rule_t *rule = &j->to->rules[kind];
+            bool fits = rule->open && (pass == 0) == (rule->lacks == 0);
+            /* More samples need not bring any of a node to compare with. */
+            if (kind == NA_VERDICT_SATURATED && rule->lacks == 0) fits = false;
+            if (fits && (best == NULL || rule->chance > best->chance)) best = rule;
+        }
+    }
+    return best;
+}
+
+/* Samples that it takes to decide: for every hurdle that is known to be ahead, and what so few
+ * draws may be wrong by, one standard deviation. */
+static double samples_needed(const judging_t *j) {
+    const na_measure_t *m = j->m;
+    double draws = j->n > 1 ? j->n : 1;
+    double needed = fmax(na_limit(NA_T_SAMPLES), m->samples * na_limit(NA_T_INDEPENDENT) / draws);
+    const na_rule_t *best = m->remote >= na_limit(NA_T_REMOTE) ? best_open_rule(j) : NULL;
+    if (best != NULL && best->lacks == 0) needed = fmax(needed, samples_for(j, best));
+    return ceil(needed * (1 + 1 / sqrt(draws)));
+}
+
 static bool decide(judging_t *j) {
     na_verdict_t *v = j->to;
     const na_measure_t *m = j->m;
@@ -355,13 +381,8 @@ static bool decide(judging_t *j) {
         undecidable(j, NA_UNDECIDED_SOURCE, basic, 0);
         return false;
     }
-    if (m->samples < na_limit(NA_T_SAMPLES)) {
-        undecidable(j, NA_UNDECIDED_SAMPLES, 0, na_limit(NA_T_SAMPLES));
-        return false;
-    }
-    if (j->n < na_limit(NA_T_INDEPENDENT)) {
-        undecidable(j, NA_UNDECIDED_SAMPLES, 0,
-                    ceil(m->samples * na_limit(NA_T_INDEPENDENT) / (j->n > 0.1 ? j->n : 0.1)));
+    if (m->samples < na_limit(NA_T_SAMPLES) || j->n < na_limit(NA_T_INDEPENDENT)) {
+        undecidable(j, NA_UNDECIDED_SAMPLES, 0, samples_needed(j));
         return false;
     }
     if (m->remote < na_limit(NA_T_REMOTE)) {
@@ -380,22 +401,13 @@ static bool decide(judging_t *j) {
         undecidable(j, NA_UNDECIDED_SOURCE, v->rules[NA_VERDICT_OWN].lacks, 0);
         return false;
     }
-    const na_rule_t *best = NULL;
-    for (int pass = 0; pass < 2 && best == NULL; pass++) {
-        for (int kind = 0; kind < NA_VERDICT_NOTHING; kind++) {
-            const na_rule_t *rule = &v->rules[kind];
-            bool fits = rule->open && (pass == 0) == (rule->lacks == 0);
-            /* More samples need not bring any of a node to compare with. */
-            if (kind == NA_VERDICT_SATURATED && rule->lacks == 0) fits = false;
-            if (fits && (best == NULL || rule->chance > best->chance)) best = rule;
-        }
-    }
+    const na_rule_t *best = best_open_rule(j);
     if (best == NULL)
         undecidable(j, NA_UNDECIDED_BETWEEN, 0, 0);
     else if (best->lacks != 0)
         undecidable(j, NA_UNDECIDED_SOURCE, best->lacks, 0);
     else
-        undecidable(j, NA_UNDECIDED_SAMPLES, 0, samples_for(j, best));
+        undecidable(j, NA_UNDECIDED_SAMPLES, 0, samples_needed(j));
     return false;
 }
 
