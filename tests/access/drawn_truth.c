@@ -106,8 +106,9 @@ void drawn_say_truth(void) {
     double share = all > 0 ? remote / all : 0;
     bool little = drawn.nodes < 2 || share<LITTLE, much = share> MUCH;
     printf("\"remote\": %.3f, \"truths\": [", share);
-    if (is_false())
-        printf("\"false_sharing\"");
+    if (is_false()) /* a word that several write is shared, too, whoever reads beside it */
+        printf("\"false_sharing\"%s",
+               drawn.shape == BESIDE && drawn.writers > 1 && !little ? ", \"write_shared\"" : "");
     else
         printf("%s%s%s", little ? "" : of_nodes(), little || much ? "" : ", ",
                much ? "" : "\"nothing_wrong\"");

@@ -175,6 +175,7 @@ typedef struct na_measure {
     double line_own;        /* share by the thread with most of the access's line, of lines with
                              * NA_T_SPARSE draws; not a number: most have fewer */
     double word_own;        /* the same of its word, of lines that threads share */
+    double word_unwritten;  /* there: share of the reads that are of words that nobody writes */
     double written;         /* weight of writes */
     double in_cluster;      /* share of shared objects' accesses inside of one group of threads */
     double spread;          /* largest share of one home node, times the number of nodes */
@@ -308,11 +309,12 @@ static inline bool na_measure_shares_lines(const na_measure_t *measure) {
     return !(measure->line_own >= na_limit(NA_T_LINE_OWN));
 }
 
-/* Are they, though each word is one thread's? Then it may be false sharing, which what was used at
- * once would tell. */
-static inline bool na_measure_shares_no_words(const na_measure_t *measure) {
-    return measure->line_own < na_limit(NA_T_LINE_OWN) &&
-           measure->word_own >= na_limit(NA_T_LINE_OWN);
+/* Are they, though each word is one thread's, or what is read nobody writes? Then it may be false
+ * sharing, which what was used at once would tell. */
+static inline bool na_measure_may_be_false_sharing(const na_measure_t *measure) {
+    return na_measure_shares_lines(measure) &&
+           (measure->word_own >= na_limit(NA_T_LINE_OWN) ||
+            measure->word_unwritten >= na_limit(NA_T_LINE_READERS));
 }
 
 /* The turns of a measure were looked at often enough: hardly any lies between them unseen. */

@@ -449,6 +449,27 @@ static double owned_share(const sums_t *s, unsigned bits) {
     return 2 * told > all ? own / told : NAN;
 }
 
+/* Share of the reads that are of words that nobody was seen to write, of words met often enough. */
+static double unwritten_share(const sums_t *s) {
+    double reads = 0, unwritten = 0;
+    for (uint32_t i = 0, next; i < s->line_count; i = next) {
+        uint64_t at = s->lines[i].address >> WORD_BITS;
+        double read = 0;
+        uint32_t draws = 0;
+        bool written = false;
+        for (next = i; next < s->line_count && s->lines[next].address >> WORD_BITS == at; next++) {
+            const na_touch_t *a = &s->set->items[s->lines[next].sample];
+            draws += s->lines[next].user & 1;
+            written |= (a->op & NA_NPROF_OP_WRITE) != 0;
+            if ((a->op & NA_NPROF_OP_READ) != 0) read += a->weight;
+        }
+        if (draws < na_limit(NA_T_SPARSE)) continue;
+        reads += read;
+        if (!written) unwritten += read;
+    }
+    return reads > 0 ? unwritten / reads : NAN;
+}
+
 /* Who has lines and words; how many lines have the most accesses, together NA_T_LINES_SHARE of
  * them; and what the first NA_T_LINES have. By weight: words that are known to be used are watched
  * far more often. */
@@ -456,7 +477,10 @@ static void count_lines(sums_t *s) {
     if (s->line_count == 0) return;
     qsort(s->lines, s->line_count, sizeof *s->lines, touches_by_address);
     s->to->line_own = owned_share(s, LINE_BITS);
-    if (s->to->line_own < na_limit(NA_T_LINE_OWN)) s->to->word_own = owned_share(s, WORD_BITS);
+    if (s->to->line_own < na_limit(NA_T_LINE_OWN)) {
+        s->to->word_own = owned_share(s, WORD_BITS);
+        s->to->word_unwritten = unwritten_share(s);
+    }
     uint32_t lines = 0;
     double all = 0, have = 0;
     for (uint32_t i = 0; i < s->line_count; i++) {
@@ -528,7 +552,7 @@ static void finish_sums(sums_t *s, const double *thread_weight) {
     for (uint32_t n = 0; n < nodes; n++)
         home += to->home[n];
     to->spread = home > 0 && to->at >= 0 ? to->home[to->at] / home * nodes : NAN;
-    to->in_lines = to->line_own = to->word_own = NAN;
+    to->in_lines = to->line_own = to->word_own = to->word_unwritten = NAN;
     to->reader = NA_FLOWS_NONE;
     for (uint32_t t = 0; t < s->set->thread_count; t++) {
         if (!(thread_weight[t] > 0)) continue;

@@ -238,7 +238,7 @@ static void reads_and_writes(judging_t *j) {
     }
     close_rule(j, NA_VERDICT_WRITE_SHARED);
     na_rule_t *rule = &j->to->rules[NA_VERDICT_WRITE_SHARED];
-    if (!na_measure_shares_no_words(m) || (j->evidence & NA_EVIDENCE_WORDS) != 0) return;
+    if (!na_measure_may_be_false_sharing(m) || (j->evidence & NA_EVIDENCE_WORDS) != 0) return;
     rule->open |= rule->holds;
     rule->holds = false;
     rule->lacks |= NA_EVIDENCE_WORDS;

@@ -340,9 +340,10 @@ static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v,
             return;
         }
         if (v->lacks == NA_EVIDENCE_WORDS) {
-            NA_ADVISE(a->reason, "undecidable with this source: each word of its lines is one "
-                                 "thread's, which may be false sharing; access=watch tells which "
-                                 "are used at once");
+            NA_ADVISE(a->reason,
+                      "undecidable with this source: its lines are shared, its words are "
+                      "one thread's each, or only read; access=watch tells whether that "
+                      "is false sharing");
             return;
         }
         NA_ADVISE(a->reason, "undecidable with this source: %s does not give ", name);

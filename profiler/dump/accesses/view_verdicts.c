@@ -208,6 +208,7 @@ static void json_measure(na_json_t *json, const na_access_view_t *view, const na
         {"lines", m->lines},
         {"line_own", m->line_own},
         {"word_own", m->word_own},
+        {"word_unwritten", m->word_unwritten},
         {"in_cluster", m->in_cluster},
         {"parted", m->parted},
         {"misplaced", m->misplaced},

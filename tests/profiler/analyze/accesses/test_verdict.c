@@ -389,6 +389,19 @@ Test(verdict, one_line) {
     }
 }
 
+/* Two threads count in one word, others read the word beside it, which nobody writes. */
+Test(verdict, read_beside_what_is_written) {
+    made_t m;
+    made_begin(&m);
+    uint32_t block = made_object(&m, 4, 1, 0, 64);
+    for (uint32_t i = 0; i < 1000; i++) {
+        m.op = i % 4 < 2 ? NA_NPROF_OP_READ | NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
+        made_touch(&m, block, 2 + i % 4, (int)(i % 4), 0)->address =
+            m.objects[block - 1].base + (i % 4 < 2 ? 0 : 8);
+    }
+    undecided(&m, NA_UNDECIDED_SOURCE, cr_assert_eq(v_.lacks, NA_EVIDENCE_WORDS));
+}
+
 /* ---- saturated node ---- */
 
 /* Streamcluster: a block of node 0 that all nodes read and write, with `slow` cycles, and each
