@@ -8,7 +8,9 @@
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/table.h"
 
-static na_source_line_t *find_line(na_source_lines_t *lines, const char *file, uint32_t number) {
+static na_source_line_t *find_line(na_source_lines_t *lines, const na_symbol_frame_t *frame) {
+    const char *file = frame->file;
+    uint32_t number = frame->line;
     uint64_t hash = na_hash_text(NA_HASH_BEGIN ^ number, file);
     na_probe_t probe = na_index_probe(&lines->index, hash);
     while (na_index_next(&lines->index, &probe)) {
@@ -18,7 +20,8 @@ static na_source_line_t *find_line(na_source_lines_t *lines, const char *file, u
     if (!NA_ARRAY_RESERVE(lines->items, lines->room, lines->count + 1u) ||
         !na_index_add(&lines->index, hash, lines->count))
         return NULL;
-    lines->items[lines->count] = (na_source_line_t){.file = file, .number = number};
+    lines->items[lines->count] =
+        (na_source_line_t){.file = file, .number = number, .module = frame->module};
     return &lines->items[lines->count++];
 }
 
@@ -44,7 +47,7 @@ bool na_source_lines_gather(const na_view_input_t *in, const na_options_t *optio
             const na_symbol_frame_t *frame = stack.items[i];
             if (frame->file == NULL || frame->line == 0 || !na_filter_matches(options, frame->file))
                 continue;
-            na_source_line_t *line = find_line(lines, frame->file, frame->line);
+            na_source_line_t *line = find_line(lines, frame);
             good = line != NULL;
             if (!good) break;
             if (line->seen != s + 1) na_cost_add(&line->below, &cost);
@@ -59,7 +62,7 @@ bool na_source_lines_gather(const na_view_input_t *in, const na_options_t *optio
         if (!na_view_maps_more(map) || own == NULL || own->file == NULL || own->line == 0 ||
             !na_filter_matches(options, own->file))
             continue;
-        na_source_line_t *line = find_line(lines, own->file, own->line);
+        na_source_line_t *line = find_line(lines, own);
         good = line != NULL;
         if (good) line->mapped += (double)map->bytes;
     }

@@ -7,7 +7,8 @@
 
 /* Figures of one line. */
 typedef struct na_source_line {
-    const char *file; /* as long as the input's symbols */
+    const char *file,
+        *module; /* as long as the input's symbols; module: a path, of one that has it */
     uint32_t number;
     na_cost_t self;  /* of the sites whose responsible frame is here */
     na_cost_t below; /* of the sites with any frame here */

@@ -35,12 +35,11 @@ FILE *na_source_open(const na_options_t *o, const char *name) {
     return fopen(path, "re");
 }
 
-static bool is_changed(const na_options_t *o, const na_symbol_frame_t *frame) {
+bool na_source_is_changed(const na_options_t *o, const char *name, const char *module) {
     char mapped[4096];
     struct stat source, program;
-    return mapped_path(o, frame->file, mapped) == NULL && frame->module != NULL &&
-           stat(frame->file, &source) == 0 && stat(frame->module, &program) == 0 &&
-           source.st_mtime > program.st_mtime;
+    return mapped_path(o, name, mapped) == NULL && module != NULL && stat(name, &source) == 0 &&
+           stat(module, &program) == 0 && source.st_mtime > program.st_mtime;
 }
 
 /* The lines around one, and where it begins in them. Free it. NULL: it is not there, or no memory.
@@ -72,7 +71,9 @@ static char *read_lines(FILE *source, unsigned line, size_t *begin) {
 
 bool na_source_target(const na_options_t *options, const na_symbol_frame_t *frame,
                       const char *callee, char *out, size_t size) {
-    if (frame->file == NULL || frame->line == 0 || is_changed(options, frame)) return false;
+    if (frame->file == NULL || frame->line == 0 ||
+        na_source_is_changed(options, frame->file, frame->module))
+        return false;
     FILE *source = na_source_open(options, frame->file);
     if (source == NULL) return false;
     size_t line = 0;

@@ -14,9 +14,13 @@
  * no file of a sensible size. */
 FILE *na_source_open(const na_options_t *options, const char *name);
 
+/* Was it changed after this module was built? Then its lines are others. What --source-path says is
+ * believed. */
+bool na_source_is_changed(const na_options_t *options, const char *name, const char *module);
+
 /* "s->basis" of "    s->basis = malloc(n);": what the call of a frame is assigned to, which called
  * `callee` (NULL: not known). False: it cannot be read, it is assigned to nothing, or the file was
- * changed after the program was built: its lines are others. --source-path is believed. */
+ * changed. */
 bool na_source_target(const na_options_t *options, const na_symbol_frame_t *frame,
                       const char *callee, char *out, size_t size);
 

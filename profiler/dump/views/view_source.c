@@ -62,8 +62,12 @@ static void put_source_file(const na_view_input_t *in, const file_t *file, doubl
     putchar('\n');
     na_text_put(stdout, file->lines->file);
     bool mapped = file->mapped > 0;
-    printf("%s\n%10s  %10s  %s%6s\n", source == NULL ? "  (not readable here)" : "", "own",
-           "with all", mapped ? "    mapped  " : "", "line");
+    bool changed = na_source_is_changed(in->options, file->lines->file, file->lines->module);
+    printf("%s\n%10s  %10s  %s%6s\n",
+           source == NULL ? "  (not readable here)"
+           : changed      ? "  (changed after the program was built: these lines may be others)"
+                          : "",
+           "own", "with all", mapped ? "    mapped  " : "", "line");
     size_t at = 0;
     char *text = NULL;
     size_t room = 0;

@@ -36,7 +36,9 @@ Test(source_line, changed_after_the_build) {
     written(program, 1000);
     cr_expect(na_source_target(&options, &frame, "malloc", name, sizeof name));
     cr_expect_str_eq(name, "table");
+    cr_expect_not(na_source_is_changed(&options, source, program));
     written(source, 1001);
+    cr_expect(na_source_is_changed(&options, source, program));
     cr_expect_not(na_source_target(&options, &frame, "malloc", name, sizeof name));
     char same[160];
     snprintf(same, sizeof same, "%s=%s", directory, directory);
