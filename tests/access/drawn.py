@@ -171,7 +171,7 @@ def finish(drawn, dumps, seconds, source, nodes, file):
     if file:
         keep({"programs": len(drawn), "seconds": seconds, "source": source, "nodes": nodes,
               "score": [score(drawn, which) for which in range(len(dumps))],
-              "matrix": matrix(drawn, 0), "wrong_high": len(wrong(drawn, 0, HIGH)), "promises": promises(drawn),
+              "wrong_high": len(wrong(drawn, 0, HIGH)), "promises": promises(drawn),
               "in_time": [sum(d.get("kept") is value for d in drawn) for value in (True, False)],
               "after_s": sorted(d["after_s"] for d in drawn if "after_s" in d)}, file)
     return 1 if wrong(drawn, 0, HIGH) else 0
