@@ -104,15 +104,32 @@ na_place_t na_place_for(const na_flows_t *set, const na_verdicts_t *verdicts,
     }
 }
 
-double na_place_gain(const na_verdicts_t *verdicts, const na_verdict_t *v) {
+/* All of it if one node has all, nothing if each node has its part. */
+static double spread_gain(const na_flows_t *set, const na_verdicts_t *verdicts,
+                          const na_verdict_t *v) {
+    const na_measure_t *m = &v->measure;
+    double nodes = set->node_count;
+    return m->known * m->weight / verdicts->weight * (m->spread - 1) / (nodes - 1);
+}
+
+double na_place_gain(const na_flows_t *set, const na_verdicts_t *verdicts, const na_verdict_t *v) {
     if (v->kind == NA_VERDICT_FALSE_SHARING) {
         const na_line_t *line = &verdicts->lines.items[v->line];
         double moves = line->rate < 2 * line->others ? line->rate : 2 * line->others;
         double share = moves * v->line_count * MOVE_S;
         return share < 1 ? share : 1;
     }
+    if (v->kind == NA_VERDICT_WRITE_SHARED || v->kind == NA_VERDICT_SATURATED)
+        return spread_gain(set, verdicts, v);
     if (!isnan(v->gain_remote)) return v->gain_remote;
     return isnan(verdicts->remote) ? 0 : v->cost_share * verdicts->remote;
+}
+
+/* If each page lies with the one of its users that uses it least: who comes first is not known. */
+static double least_gain(const na_verdicts_t *verdicts, const na_verdict_t *v) {
+    const na_measure_t *m = &v->measure;
+    double now = m->known * m->weight * (1 - m->remote), then = m->touched * m->after;
+    return then > now ? (then - now) / verdicts->weight : 0;
 }
 
 na_bounds_t na_place_promise(const na_flows_t *set, const na_verdicts_t *verdicts,
@@ -120,7 +137,9 @@ na_bounds_t na_place_promise(const na_flows_t *set, const na_verdicts_t *verdict
     const na_nprof_access_source_t *s = &set->sources[verdicts->source].of;
     /* As many of all accesses as of the object's, by weight. */
     double n = v->measure.independent * verdicts->weight / v->measure.weight;
-    na_bounds_t b = na_score_interval(na_place_gain(verdicts, v), n);
+    na_bounds_t b = na_score_interval(na_place_gain(set, verdicts, v), n);
+    if (v->kind == NA_VERDICT_PARTITION)
+        b.low = fmin(b.low, na_score_interval(least_gain(verdicts, v), n).low);
     return (na_bounds_t){na_share_at_worst(s, b.low, true) * (1 - 1.0 / NA_POLICY_CONTROL),
                          na_share_at_worst(s, b.high, false)};
 }

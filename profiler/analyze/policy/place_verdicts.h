@@ -18,13 +18,16 @@ typedef struct na_place {
 na_place_t na_place_for(const na_flows_t *set, const na_verdicts_t *verdicts,
                         const na_verdict_t *verdict);
 
-/* What that may gain: the share of accesses that become local; of false sharing, the share of a
- * second that lines are on their way in. */
-double na_place_gain(const na_verdicts_t *verdicts, const na_verdict_t *verdict);
+/* What that may gain: the share of accesses that become local; where pages are spread, the
+ * share to them, if one node has all, and nothing if each has its part; of false sharing, the share
+ * of a second that lines are on their way in. */
+double na_place_gain(const na_flows_t *set, const na_verdicts_t *verdicts,
+                     const na_verdict_t *verdict);
 
 /* What a rule on places promises: the 95 % interval of that share, as far as samples go, had all
- * that were lost spoken against it or for it. The lower end leaves out the control, the
- * blocks that keep default placement: of few blocks there may be none. */
+ * that were lost spoken against it or for it. The lower end leaves out the control, the blocks that
+ * keep default placement (of few blocks there may be none), and lets who uses a page least be the
+ * first to touch it. */
 na_bounds_t na_place_promise(const na_flows_t *set, const na_verdicts_t *verdicts,
                              const na_verdict_t *verdict);
 

@@ -17,7 +17,7 @@ static const char *why_no_rule(const na_policy_work_t *w, const na_policy_profil
     const na_verdict_t *v = &p->verdicts.items[number];
     na_place_t place = na_place_for(&p->flows, &p->verdicts, v);
     na_rule_kind_t kind = place.own_lines ? NA_RULE_LINES : NA_RULE_PLACE;
-    double gain = na_place_gain(&p->verdicts, v);
+    double gain = na_place_gain(&p->flows, &p->verdicts, v);
     if (v->kind == NA_VERDICT_UNDECIDABLE && v->undecided == NA_UNDECIDED_SAMPLES)
         snprintf(to, WHY, "of %u samples it takes %.0f to say what is wrong: run longer",
                  v->measure.samples, v->needed);

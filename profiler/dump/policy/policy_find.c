@@ -101,8 +101,8 @@ static void note_site(const na_policy_profile_t *p, uint32_t *of, uint32_t site,
     size_t i = site_index(p, site);
     if (i == na_policy_sites(p)) return;
     const na_verdict_t *items = p->verdicts.items;
-    if (of[i] == 0 || na_place_gain(&p->verdicts, &items[verdict]) >
-                          na_place_gain(&p->verdicts, &items[of[i] - 1]))
+    if (of[i] == 0 || na_place_gain(&p->flows, &p->verdicts, &items[verdict]) >
+                          na_place_gain(&p->flows, &p->verdicts, &items[of[i] - 1]))
         of[i] = verdict + 1;
 }
 
@@ -157,7 +157,7 @@ static bool judge_accesses(na_policy_work_t *w, na_policy_profile_t *p) {
         if ((!place.own_lines && place.place == NA_POLICY_PLACE_NONE) ||
             v->chance < w->options.policy.min_chance)
             continue;
-        double gain = na_place_gain(&p->verdicts, v);
+        double gain = na_place_gain(&p->flows, &p->verdicts, v);
         if (gain < w->least) {
             if (gain > w->below[kind]) w->below[kind] = gain;
             continue;

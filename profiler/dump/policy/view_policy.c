@@ -43,7 +43,7 @@ typedef struct ruled {
 static void add_evidence(const na_policy_profile_t *p, uint32_t number, na_rule_kind_t kind,
                          evidence_t *e, const na_policy_profile_t **by, const na_verdict_t **of) {
     const na_verdict_t *v = &p->verdicts.items[number - 1];
-    double gain = na_place_gain(&p->verdicts, v);
+    double gain = na_place_gain(&p->flows, &p->verdicts, v);
     if (*of != NULL && gain <= e->gain[kind]) return;
     *of = v;
     *by = p;

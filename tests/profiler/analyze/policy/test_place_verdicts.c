@@ -85,7 +85,7 @@ Test(place_verdicts, promises_an_interval) {
         made_judge(&m, &j);
         const na_verdict_t *v = &j.verdicts.items[0];
         cr_assert_eq(v->kind, NA_VERDICT_REMOTE);
-        cr_assert_float_eq(na_place_gain(&j.verdicts, v), 0.8, 1e-9);
+        cr_assert_float_eq(na_place_gain(&j.flows, &j.verdicts, v), 0.8, 1e-9);
         na_bounds_t b = na_place_promise(&j.flows, &j.verdicts, v);
         cr_expect_lt(b.low, 0.8 * 7 / 8);
         cr_expect_gt(b.high, 0.8);
@@ -98,4 +98,43 @@ Test(place_verdicts, promises_an_interval) {
         cr_expect_float_eq(lossy.high, b.high / 2 + 0.5, 1e-9);
         judged_free(&j);
     }
+}
+
+/* Of a block in four parts, one is used by two nodes, by three to one: the rule promises from the
+ * case that the one comes first to the other. */
+Test(place_verdicts, first_touch_promises_the_least) {
+    made_t m;
+    judged_t j;
+    made_begin(&m);
+    uint32_t block = made_object(&m, 4, 1, 0, 65536);
+    for (uint32_t i = 0; i < 8000; i++) {
+        uint32_t t = i % 4, user = t == 3 && i / 4 % 4 == 0 ? 2 : t;
+        made_touch(&m, block, 2 + user, (int)user, 0)->address =
+            m.objects[block - 1].base + 16384 * t + (uint64_t)i * 64 % 16384;
+    }
+    made_judge(&m, &j);
+    const na_verdict_t *v = &j.verdicts.items[0];
+    cr_assert_eq(v->kind, NA_VERDICT_PARTITION);
+    na_bounds_t b = na_place_promise(&j.flows, &j.verdicts, v);
+    cr_expect_float_eq(b.high, 0.75 - 0.0625, 0.02);
+    cr_expect_float_eq(b.low, 0.875 * (0.75 + 0.0625 - 0.25), 0.02);
+    judged_free(&j);
+}
+
+/* All nodes read and write all of a block that lies on one of four: all accesses are spread. */
+Test(place_verdicts, spreading_promises_all) {
+    made_t m;
+    judged_t j;
+    made_begin(&m);
+    uint32_t block = made_object(&m, 4, 1, 0, 4 << 20);
+    for (uint32_t i = 0; i < 8000; i++) {
+        m.op = i % 2 == 0 ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
+        made_touch(&m, block, 2 + i % 4, (int)(i % 4), 0)->address =
+            m.objects[block - 1].base + (uint64_t)(i * 7919U) * 64 % (4 << 20);
+    }
+    made_judge(&m, &j);
+    const na_verdict_t *v = &j.verdicts.items[0];
+    cr_assert_eq(v->kind, NA_VERDICT_WRITE_SHARED);
+    cr_expect_float_eq(na_place_gain(&j.flows, &j.verdicts, v), 1, 1e-9);
+    judged_free(&j);
 }
