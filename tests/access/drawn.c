@@ -25,7 +25,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KIB = 1024, ROUND_MS = 150, MASK_BITS = 65, WORK_NS = 4000000, REST_US = 16000, LEASE = 64 };
+enum {
+    KIB = 1024,
+    ROUND_MS = 150,
+    MASK_BITS = 65,
+    WORK_NS = 4000000,
+    REST_US = 16000,
+    LEASE = 64,
+    LARGE = 4096 * KIB /* bytes; malloc leaves its pages to who writes first */
+};
 
 const char *const drawn_shapes[SHAPES] = {"own",  "parts",   "all",    "table", "element",
                                           "pair", "counter", "beside", "locks", "acceptor"};
@@ -38,6 +46,7 @@ drawn_thread_t drawn_thread[MOST];
 static atomic_bool over;
 static atomic_uint round_number, at_rest; /* even: at work, odd: blocks change */
 static _Atomic(void *) offered[MOST];     /* acceptor: what each worker takes next */
+static pthread_barrier_t begun, written;  /* threads have allocated; the main thread wrote */
 static uint64_t random_state;
 
 static unsigned draw(unsigned below) {
@@ -69,12 +78,15 @@ static void draw_nodes(void) {
     drawn.together = draw(3) == 0 && !of_lines();
     if (drawn.together) {
         drawn.policy = NONE;
-        drawn.moved = false;
+        drawn.moved = drawn.shape == OWN && !drawn.one && draw(2) != 0;
+        if (drawn.moved) drawn.fill_by_one = true;
     }
+    drawn.written = drawn.shape == OWN && !drawn.one && !drawn.moved && draw(2) != 0;
+    if (drawn.written && drawn.size < LARGE) drawn.size = LARGE;
     if (!drawn.mended || (of_lines() && drawn.shape != COUNTER)) return;
     /* Each thread allocates what it uses, and stays there. */
     drawn.policy = NONE;
-    drawn.moved = drawn.halo = drawn.rounds = drawn.one = drawn.together = false;
+    drawn.moved = drawn.halo = drawn.rounds = drawn.one = drawn.together = drawn.written = false;
     if (drawn.shape != ACCEPTOR) drawn.shape = OWN;
     if (drawn.writes == 0) drawn.writes = 2;
 }
@@ -124,7 +136,7 @@ static void make_block(unsigned i) {
     bool line = of_lines() && (drawn.shape != PAIR || drawn.mended);
     bool padded = drawn.mended && drawn.shape == PAIR && drawn.size < LINE;
     drawn_block[i] = subject_make(padded ? LINE : drawn.size, line);
-    if (drawn.fill_by_one || of_lines()) memset(drawn_block[i], 0, drawn.size);
+    if ((drawn.fill_by_one && !drawn.written) || of_lines()) memset(drawn_block[i], 0, drawn.size);
 }
 
 /* Shared blocks are one. */
@@ -253,10 +265,13 @@ static void use_own(unsigned me) {
 
 static void *work(void *argument) {
     unsigned me = (unsigned)(uintptr_t)argument;
-    if (drawn.pinned) pin(drawn.together ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN) - 1 : me);
+    unsigned last = (unsigned)sysconf(_SC_NPROCESSORS_ONLN) - 1;
+    if (drawn.pinned) pin(drawn.together && !drawn.moved ? last : me);
     if (!drawn.one && !drawn.rounds && drawn.shape != ACCEPTOR) make_block(me);
-    if (drawn.moved) pin(me + 1);
+    if (drawn.moved) pin(drawn.together ? last : me + 1);
     drawn_thread[me].node = drawn_node();
+    pthread_barrier_wait(&begun);
+    pthread_barrier_wait(&written);
     if (drawn.shape == ACCEPTOR)
         serve(me);
     else
@@ -267,28 +282,28 @@ static void *work(void *argument) {
 static void say(uint64_t seed) {
     printf("{\"seed\": %llu, \"shape\": \"%s\", \"nodes\": %u, \"threads\": %u, \"mended\": %d, "
            "\"one\": %d, \"filled\": %d, \"pinned\": %d, \"moved\": %d, \"rounds\": %d, "
-           "\"halo\": %d, \"together\": %d, \"huge\": %d, \"balancing\": %d, \"size\": %zu, "
-           "\"stride\": %zu, "
-           "\"writes\": %u, \"policy\": \"%s\", ",
+           "\"halo\": %d, \"together\": %d, \"written\": %d, \"huge\": %d, \"balancing\": %d, "
+           "\"size\": %zu, \"stride\": %zu, \"writes\": %u, \"policy\": \"%s\", ",
            (unsigned long long)seed, drawn_shapes[drawn.shape], drawn.nodes, drawn.threads,
            drawn.mended, drawn.one, drawn.fill_by_one, drawn.pinned, drawn.moved, drawn.rounds,
-           drawn.halo, drawn.together, drawn.huge, drawn.balancing, drawn.size, drawn.stride,
-           drawn.writes, policy_names[drawn.policy]);
+           drawn.halo, drawn.together, drawn.written, drawn.huge, drawn.balancing, drawn.size,
+           drawn.stride, drawn.writes, policy_names[drawn.policy]);
     drawn_say_truth();
     printf("}\n");
     fflush(stdout);
 }
 
-/* Threads rest, and all blocks are other ones. */
-static void next_blocks(void) {
+/* Threads rest: where the pages lie now is noted, for the kernel may move them; where blocks live
+ * for a round, all are other ones then. */
+static void next_round(void) {
     atomic_store(&at_rest, 0);
     atomic_fetch_add(&round_number, 1);
     while (atomic_load(&at_rest) < drawn.threads)
         usleep(100);
     drawn_look();
-    for (unsigned i = 0; i < blocks(); i++)
+    for (unsigned i = 0; drawn.rounds && i < blocks(); i++)
         free(drawn_block[i]);
-    for (unsigned i = 0; i < blocks(); i++)
+    for (unsigned i = 0; drawn.rounds && i < blocks(); i++)
         make_block(i);
     atomic_fetch_add(&round_number, 1);
 }
@@ -342,16 +357,22 @@ int main(int argc, char **argv) {
     for (unsigned i = 0; drawn.one && i < blocks(); i++)
         make_block(i);
     pthread_t thread[MOST];
+    pthread_barrier_init(&begun, NULL, drawn.threads + 1);
+    pthread_barrier_init(&written, NULL, drawn.threads + 1);
     for (unsigned i = 0; i < drawn.threads; i++)
         if (pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)i) != 0) return 1;
+    pthread_barrier_wait(&begun);
+    for (unsigned i = 0; drawn.written && i < blocks(); i++)
+        memset(drawn_block[i], 0, drawn.size);
+    pthread_barrier_wait(&written);
     uint64_t end = now_ns() + (uint64_t)strtol(argv[2], NULL, 10) * 1000000000U, next = 0;
     while (now_ns() < end) {
         if (drawn.shape == ACCEPTOR)
             hand_out();
         else
             usleep(ROUND_MS * 1000);
-        if (drawn.rounds && now_ns() >= next) {
-            next_blocks();
+        if (drawn.shape != ACCEPTOR && now_ns() >= next) {
+            next_round();
             next = now_ns() + ROUND_MS * 1000000U;
         }
     }

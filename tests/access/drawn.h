@@ -34,6 +34,7 @@ typedef struct drawn {
     bool fill_by_one, pinned, rounds;
     bool moved;           /* each goes to another node after it allocated */
     bool together;        /* all on one node, which is not the one that allocates for all */
+    bool written;         /* by the main thread first, as by one that reads files for others */
     bool halo;            /* parts: each reads some of the next one's, too */
     bool huge, balancing; /* huge pages and the kernel's balancing are allowed */
     size_t size, stride;

@@ -69,12 +69,17 @@ static bool is_false(void) {
     return false;
 }
 
-/* What all nodes use and write: is it spread over them? */
-static const char *shared(void) {
+/* Of the accesses, those to the node that has most. */
+static double busiest(void) {
     double most = 0;
     for (int i = 0; i < NODES; i++)
         if (home[i] > most) most = home[i];
-    double times = most * drawn.nodes / all;
+    return all > 0 ? most / all : 0;
+}
+
+/* What all nodes use and write: is it spread over them? */
+static const char *shared(void) {
+    double times = busiest() * drawn.nodes;
     return times < SPREAD       ? "\"evenly_remote\""
            : times > NOT_SPREAD ? "\"write_shared\""
                                 : "\"write_shared\", \"evenly_remote\"";
@@ -105,7 +110,7 @@ static const char *of_nodes(void) {
 void drawn_say_truth(void) {
     double share = all > 0 ? remote / all : 0;
     bool little = drawn.nodes < 2 || share<LITTLE, much = share> MUCH;
-    printf("\"remote\": %.3f, \"truths\": [", share);
+    printf("\"remote\": %.3f, \"busiest\": %.3f, \"truths\": [", share, busiest());
     if (is_false()) /* a word that several write is shared, too, whoever reads beside it */
         printf("\"false_sharing\"%s",
                drawn.shape == BESIDE && drawn.writers > 1 && !little ? ", \"write_shared\"" : "");
