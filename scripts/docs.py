@@ -7,7 +7,7 @@
 Made: the tables of docs/options.md and the section ENVIRONMENT of docs/man/libnumalloc.3, from
 options.def; what docs/man/numalloc-bench.1 says of each benchmark, from its file in bench/; the lists
 of views in docs/numalloc-dump.md and docs/man/numalloc-dump.1, from the rows in profiler/dump/; the
-options of numalloc-dump and numalloc-run in docs/numalloc-run.md and the man pages, from their
+options of numalloc-dump and numalloc-run in the man pages, from their
 options.def; its section FIGURES, from figures.def; the table of attacks in docs/hardening.md, from
 docs/data/attacks.json; that of docs/agreement.md, from docs/data/truth.json; that of
 docs/access-profiling.md, from docs/data/verdicts.json and verdicts-run.json, that has the promises of rules in
@@ -322,17 +322,6 @@ def views_markdown(kind):
     return lines[:-1]
 
 
-def run_markdown():
-    lines = []
-    for title, rows in run_options():
-        lines += [f"**{title}**", "", "| option | |", "|---|---|"]
-        for letter, name, argument, meaning in rows:
-            short = f"`-{letter}`, " if letter else ""
-            lines.append(f"| {short}`--{name}{argument}` | {meaning} |")
-        lines.append("")
-    return lines[:-1]
-
-
 FIGURE = re.compile(r"^NA_(?:(?P<group>NODE_|CLASS_)?FIGURE\((?P<name>\w+), (?P<kind>\w+), (?P<unit>\w+)|"
                     r"SETTING\((?P<setting>\w+), \w+),\s*(?P<meaning>(?:\"[^\"]*\"\s*)+)", re.M)
 
@@ -571,7 +560,6 @@ MADE = [  # file, name of the part, what makes it
     ("docs/profiling.md", "recording", tables.recording),
     ("docs/cores.md", "cores", tables.cores),
     ("docs/man/numalloc-bench.1", "benchmarks", benchmarks_mdoc),
-    ("docs/numalloc-run.md", "options", run_markdown),
     ("docs/man/numalloc-run.1", "options", run_mdoc),
     ("docs/numalloc-dump.md", "views", lambda: views_markdown(None)),
     ("docs/numalloc-dump.md", "views of accesses", lambda: views_markdown("ACCESSES")),

@@ -240,6 +240,12 @@ void na_run_show(const na_run_command_t *command, const na_run_tools_t *tools,
         na_run_say("no profile: %s", words);
     else if (command->later)
         na_run_say("no profile: none was begun (numalloc-run --start PID)");
+    else if (na_run_variable("NUMALLOC_PROFILE_ONLY") != NULL ||
+             na_run_variable("NUMALLOC_PROFILE_RANKS") != NULL)
+        na_run_say(
+            "no profile: NUMALLOC_PROFILE_ONLY or NUMALLOC_PROFILE_RANKS leaves %s out, or it "
+            "allocated nothing",
+            command->program[0]);
     else
         na_run_say("no profile: %s allocated nothing, or started what ignores LD_PRELOAD (static "
                    "and set-user-id programs, a cleared environment)",

@@ -192,14 +192,3 @@ if [ "${5:-}" = counted ] && command -v valgrind >/dev/null; then
         fail "verdicts of 100,000 samples take $millions million instructions, not 20 to 357"
     say "verdicts of 100,000 samples: $millions million instructions"
 fi
-
-# The table of the documentation is the table of the program.
-"$dump" verdicts --json handed.nprof | /usr/bin/python3 -c '
-import json, re, sys
-table = json.load(sys.stdin)["thresholds"]
-text = open(sys.argv[1] + "/docs/access-profiling.md").read()
-rows = dict(re.findall(r"^\| `([a-z_]+)` \| ([0-9.,]+) ", text, re.M))
-rows = {k: float(v.replace(",", "")) for k, v in rows.items()}
-assert rows == {k: float(v) for k, v in table.items()}, set(rows.items()) ^ set(table.items())
-' "$root" || fail "docs/access-profiling.md has other thresholds"
-say "thresholds: as documented"

@@ -336,6 +336,11 @@ end
 "$dump" functions "$deep/its.nprof" | has ' deepserver' || fail "where a function lies is lost"
 say "odd names"
 
+# ---- a program that NUMALLOC_PROFILE_ONLY leaves out: that is said
+NUMALLOC_PROFILE_ONLY='other*' "$run" -p ls >out 2>said || fail "ls: $(cat said)"
+grep -q 'no profile: NUMALLOC_PROFILE_ONLY' said || fail "why there is no profile is not said: $(cat said)"
+say "left out"
+
 # ---- a daemon that has allocated nothing yet when what began it ends: its profile is in the directory
 cat >late.c <<'END'
 #include <fcntl.h>

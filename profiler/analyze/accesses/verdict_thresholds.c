@@ -1,5 +1,5 @@
 /* verdict_thresholds.c - every number that a verdict depends on, and the names of verdicts and
- * evidence. docs/access-profiling.md has the same table; a test holds them together. */
+ * evidence. `numalloc-dump verdicts --json` has them all. */
 #include "profiler/analyze/accesses/verdict.h"
 
 const na_threshold_row_t na_thresholds[NA_THRESHOLDS] = {
