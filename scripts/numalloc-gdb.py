@@ -20,6 +20,7 @@ import gdb
 
 PAGE_SHIFT = 13
 FIRST_48 = (1 << 48) - 1
+HELD = (1 << 16) - 1  # the count of a parcel that a thread fills or empties
 KEPT = 1  # NA_RUN_KEPT
 MOST_SAID = 20
 
@@ -157,13 +158,22 @@ class Heap:
                 self.faults.append(f"{where}: the batch below {first:#x} is at {word & FIRST_48:#x}, which is no block's address")
                 return
 
+    def sent(self, places, count, where):
+        """Blocks of an outbox or a parcel, of which nothing is written to the blocks."""
+        for at in range(count):
+            block = int(places[at]) & FIRST_48
+            if block in self.free:
+                self.faults.append(f"{where}: the block at {block:#x} is free twice, {self.free[block]} as well")
+            elif block:
+                self.free[block] = where
+
     def read_free(self):
         classes = int(gdb.lookup_type("na_tcache_t")["bins"].type.range()[1]) + 1
         caches = variable("na_tcaches")
         for number in range(1, int(caches.type.range()[1]) + 1):
-            if int(caches[number]) == 0:
+            if int(caches[number]["tcache"]) == 0:
                 break
-            cache = caches[number].dereference()
+            cache = caches[number]["tcache"].dereference()
             for cls in range(1, classes):
                 where = f"thread cache {number}, class {cls}"
                 self.walk(int(cache["bins"][cls]["head"]), f"{where}, its bin")
@@ -173,10 +183,15 @@ class Heap:
                 batch = cache["posts"]["batches"][entry]
                 if int(batch["tag"]):
                     self.walk(int(batch["head"]), f"thread cache {number}, to be posted", int(batch["count"]))
+            outbox = cache["posts"]["outbox"]
+            self.sent(outbox["blocks"], int(outbox["count"]), f"thread cache {number}, its outbox")
         centrals = variable("centrals")
         for node in range(int(centrals.type.range()[1]) + 1):
             if int(centrals[node]) == 0:
                 continue
+            parcels = centrals[node]["inbox"]["parcels"]
+            for at in range(int(parcels.type.range()[1]) + 1):
+                self.sent(parcels[at]["blocks"], int(parcels[at]["count"]) % HELD, f"node {node}, its inbox")
             for cls in range(1, classes):
                 slots = centrals[node]["of"][cls]["slots"]
                 for slot in range(int(slots.type.range()[1]) + 1):

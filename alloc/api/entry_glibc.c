@@ -31,6 +31,9 @@ size_t numalloc_trim(size_t keep) {
         return 0;
     }
     na_tcache_flush(tcache);
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
+        na_inbox_home(node, false);
+    na_remote_drain(tcache); /* some may have been its own, or a warm one's */
     na_scavenge_warm(true);
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
         na_central_trim(node);

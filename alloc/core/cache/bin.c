@@ -231,6 +231,7 @@ static bool refill_by_batch(na_tcache_t *tcache, unsigned cls) {
     na_remote_awake(tcache);
     if (state->overflow == 0 && na_tcache_has_remote(tcache, cls))
         na_overflow_remote(tcache, cls, na_remote_take(tcache, cls));
+    if (state->overflow == 0 && na_tcache_watched(tcache)) na_remote_unpack(tcache);
     na_batch_t batch = na_overflow_take(tcache, cls);
     if (batch == 0 && na_classes[cls].pooled)
         batch = na_transfer_take(tcache->node, cls, tcache->id);
@@ -593,6 +594,10 @@ static uint32_t keeps_most(void) {
     return share < NA_OVERFLOW_LEAST ? NA_OVERFLOW_LEAST : share;
 }
 
+void na_overflow_bound(na_tcache_t *tcache) {
+    if (tcache->overflow.bytes > keeps_most()) stop_keeping(tcache);
+}
+
 void na_overflow(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
     bool pooled = na_classes[cls].pooled;
     if (tcache->overflow.only_frees || has_freed_others(tcache, cls)) {
@@ -612,7 +617,7 @@ void na_overflow(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
             push(tcache, cls, old);
     }
     push(tcache, cls, batch);
-    if (tcache->overflow.bytes > keeps_most()) stop_keeping(tcache);
+    na_overflow_bound(tcache);
 }
 
 void na_overflow_remote(na_tcache_t *tcache, unsigned cls, na_batch_t stack) {
@@ -621,6 +626,18 @@ void na_overflow_remote(na_tcache_t *tcache, unsigned cls, na_batch_t stack) {
         push(tcache, cls, stack);
         stack = next;
     }
+}
+
+void na_overflow_add(na_tcache_t *tcache, unsigned cls, void *block) {
+    if (NA_UNLIKELY(tcache->states[cls].cap == 0)) na_bin_begin(tcache, cls);
+    na_batch_t top = na_overflow_take(tcache, cls);
+    if (na_batch_count(top) >= na_classes[cls].batch) {
+        if (!na_classes[cls].pooled || !na_transfer_put(tcache->node, cls, tcache->id, top))
+            push(tcache, cls, top);
+        top = 0;
+    }
+    na_link_set(block, na_batch_first(top));
+    push(tcache, cls, na_batch(block, na_batch_count(top) + 1));
 }
 
 void na_overflow_flush(na_tcache_t *tcache) {

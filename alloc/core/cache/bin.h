@@ -4,7 +4,7 @@
  * new credit granted (thread_cache.h says what credits are). Before that the clock is looked at,
  * and what is due; and the blocks that were freed last.
  *
- *   dry bin   <-  overflow batches, remote free list, transfer cache, span list, new span
+ *   dry bin   <-  overflow batches, remote free list, inbox, transfer cache, span list, new span
  *   full bin  ->  an overflow batch (below)
  *
  * The list of a bin, and of a batch, ends where its count says: its last block links to none. So
@@ -157,6 +157,11 @@ void na_overflow(na_tcache_t *tcache, unsigned cls, na_batch_t batch);
 /* Takes in batches that came by remote frees, a stack of them; they are the thread cache's as if
  * kept. */
 void na_overflow_remote(na_tcache_t *tcache, unsigned cls, na_batch_t stack);
+/* Takes in a block of the node that came by its inbox: onto the batch that was kept last, if that
+ * is short. */
+void na_overflow_add(na_tcache_t *tcache, unsigned cls, void *block);
+/* Sends everything home if it is more than the limit. After na_overflow_add. */
+void na_overflow_bound(na_tcache_t *tcache);
 /* The batch that was kept last, or 0. */
 na_batch_t na_overflow_take(na_tcache_t *tcache, unsigned cls);
 

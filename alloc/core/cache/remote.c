@@ -4,8 +4,10 @@
 #include "alloc/core/cache/bin.h"
 #include "alloc/core/central/block.h"
 #include "alloc/core/central/central.h"
+#include "alloc/core/central/inbox.h"
 #include "alloc/core/page/scavenge_policy.h"
 #include "alloc/core/track/misuse.h"
+#include "pagemap/pagemap.h"
 
 /* --- the owner's side --- */
 
@@ -100,7 +102,7 @@ static void drain_absent(na_tcache_t *tcache) {
     na_gate_leave(tcache);
 }
 
-/* --- the freeing thread's side --- */
+/* --- the freeing thread's side: blocks of the node --- */
 
 enum { AWAY = -NA_REMOTE_HALVINGS };
 _Static_assert(NA_BATCH_BYTES << NA_REMOTE_HALVINGS == NA_REMOTE_LEAST, "away: one batch");
@@ -153,19 +155,14 @@ static void post_to_tcache(na_tcache_t *owner, unsigned cls, na_batch_t batch) {
 
 /* Posts the list, and leaves its place empty. */
 static void post(na_tcache_t *tcache, na_remote_batch_t *out) {
-    unsigned cls = na_tag_class(out->tag), owner = na_tag_owner(out->tag);
+    unsigned cls = na_tag_class(out->tag);
+    na_tcache_t *owner = na_tcache_by_id(na_tag_owner(out->tag));
     na_batch_t batch = na_batch(out->head, out->count);
-    unsigned home =
-        owner < NA_OWNER_POOL ? na_tcache_by_id(owner)->shared.node : owner & ~NA_OWNER_POOL;
     tcache->states[cls].pushes += out->count;
     tcache->posts.frees += out->count;
-    if (home != tcache->node) na_tcache_crossed(tcache, home, cls, out->count);
     tcache->posts.used--;
     *out = (na_remote_batch_t){0};
-    if (owner < NA_OWNER_POOL)
-        post_to_tcache(na_tcache_by_id(owner), cls, batch);
-    else if (!na_transfer_put(home, cls, NA_OWNER_NONE, batch))
-        na_central_give(home, cls, na_batch_first(batch), na_batch_count(batch));
+    post_to_tcache(owner, cls, batch);
 }
 
 /* Many lists are short ones, so that all of them do not hold much. */
@@ -185,30 +182,132 @@ static void begin_batch(na_tcache_t *tcache, na_remote_batch_t *out, uint32_t ta
     tcache->posts.used++;
 }
 
-bool na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
+/* Puts the block, of another thread of the node, on its list. Behind the gate. */
+static void post_block(na_tcache_t *tcache, uint32_t tag, void *block) {
     na_remote_batch_t *out = na_remote_batch_of(tcache, tag);
-    bool begun = out->tag == 0;
-    if (begun) {
+    if (out->tag != 0 && out->tag != tag) post(tcache, out); /* another owner's, in the way */
+    if (out->tag == 0) {
         begin_batch(tcache, out, tag, block);
-        if (NA_LIKELY(out->count <= out->most)) return false;
-    } else if (out->tag == tag && na_remote_collect(tcache, tag, block)) {
-        na_link_sign(block);
-        return false;
-    }
-    if (NA_UNLIKELY(!na_gate_enter(tcache))) {
-        if (!begun) na_defer_free(block);
-        return false;
-    }
-    if (!begun && out->tag == tag) {
+    } else {
         na_link_set(block, out->head);
         out->head = block;
         out->count++;
     }
-    bool in_the_way = out->tag != tag; /* another owner's list */
-    post(tcache, out);
-    if (in_the_way) {
-        begin_batch(tcache, out, tag, block);
-        if (out->count > out->most) post(tcache, out);
+    if (out->count > out->most) post(tcache, out);
+}
+
+/* --- blocks of other nodes --- */
+
+static unsigned owner_of(const void *block) {
+    uint32_t tag = na_page_tag((uintptr_t)block);
+    return tag != NA_TAG_SLOW ? na_tag_owner(tag) : na_span_of(block)->owner;
+}
+
+/* To the block's span, or its owner. */
+static void send_home(na_sent_t sent) {
+    unsigned cls = na_sent_class(sent);
+    void *block = na_sent_block(sent);
+    na_link_set(block, NULL);
+    if (na_classes[cls].pooled)
+        na_central_give(na_sent_home(sent), cls, block, 1);
+    else
+        post_to_tcache(na_tcache_by_id(owner_of(block)), cls, na_batch(block, 1));
+}
+
+/* Of the outbox, the blocks of one node from the place `at` on, which has one of them: as many as a
+ * parcel holds; or home, where there is none. */
+static void post_parcel(na_tcache_t *tcache, unsigned at) {
+    na_outbox_t *outbox = &tcache->posts.outbox;
+    unsigned home = na_sent_home(outbox->blocks[at]), count = 0;
+    na_inbox_t *inbox = na_central_inbox(home);
+    na_parcel_t *parcel = na_inbox_open(inbox);
+    for (; at < outbox->count && count < NA_PARCEL_BLOCKS; at++) {
+        na_sent_t sent = outbox->blocks[at];
+        if (sent == 0 || na_sent_home(sent) != home) continue;
+        outbox->blocks[at] = 0;
+        unsigned cls = na_sent_class(sent);
+        tcache->states[cls].pushes++;
+        tcache->posts.frees++;
+        na_tcache_crossed(tcache, home, cls, 1);
+        if (NA_LIKELY(parcel != NULL))
+            parcel->blocks[count++] = sent;
+        else
+            send_home(sent);
+    }
+    if (NA_LIKELY(parcel != NULL)) na_inbox_post(inbox, parcel, count);
+}
+
+static void post_outbox(na_tcache_t *tcache) {
+    na_outbox_t *outbox = &tcache->posts.outbox;
+    if (outbox->count == 0) return; /* its page is not touched */
+    for (unsigned at = 0; at < outbox->count; at++)
+        while (outbox->blocks[at] != 0)
+            post_parcel(tcache, at);
+    outbox->count = outbox->bytes = 0;
+}
+
+/* A block of the node came by the inbox, of another thread: it goes on. It was counted when it was
+ * freed, and is when its list is posted. */
+static void pass_on(na_tcache_t *tcache, unsigned cls, void *block) {
+    unsigned owner = owner_of(block);
+    tcache->states[cls].pushes--;
+    tcache->posts.frees--;
+    post_block(tcache, na_tag(cls, owner), block);
+}
+
+void na_remote_unpack(na_tcache_t *tcache) {
+    unsigned at = 0, count;
+    na_parcel_t *parcel = na_inbox_take(na_central_inbox(tcache->node), &at, false, &count);
+    if (parcel == NULL) return;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned cls = na_sent_class(parcel->blocks[i]);
+        void *block = na_sent_block(parcel->blocks[i]);
+        if (na_classes[cls].pooled || owner_of(block) == tcache->id)
+            na_overflow_add(tcache, cls, block);
+        else
+            pass_on(tcache, cls, block);
+    }
+    na_parcel_done(parcel);
+    na_overflow_bound(tcache);
+}
+
+void na_inbox_home(unsigned node, bool idle) {
+    na_inbox_t *inbox = na_central_inbox(node);
+    unsigned at = 0, count;
+    na_parcel_t *parcel;
+    while (inbox != NULL && (parcel = na_inbox_take(inbox, &at, idle, &count)) != NULL) {
+        for (unsigned i = 0; i < count; i++)
+            send_home(parcel->blocks[i]);
+        na_parcel_done(parcel);
+    }
+}
+
+/* --- both --- */
+
+bool na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
+    unsigned home = na_node_by_tag(tag);
+    if (home == tcache->node) {
+        na_remote_batch_t *out = na_remote_batch_of(tcache, tag);
+        if (out->tag == 0 && batch_most(tcache, tag) != 0) {
+            begin_batch(tcache, out, tag, block);
+            return false;
+        }
+        if (out->tag == tag && na_remote_collect(tcache, tag, block)) {
+            na_link_sign(block);
+            return false;
+        }
+    } else if (na_outbox_collect(tcache, home, tag, block)) {
+        return false;
+    }
+    if (NA_UNLIKELY(!na_gate_enter(tcache))) {
+        na_defer_free(block);
+        return false;
+    }
+    if (home == tcache->node) {
+        post_block(tcache, tag, block);
+    } else {
+        post_outbox(tcache);
+        na_outbox_collect(tcache, home, tag, block);
     }
     na_gate_leave(tcache);
     return true;
@@ -217,4 +316,5 @@ bool na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
 void na_remote_flush(na_tcache_t *tcache) {
     for (unsigned i = 0; i < NA_REMOTE_BATCHES && tcache->posts.used != 0; i++)
         if (tcache->posts.batches[i].tag != 0) post(tcache, &tcache->posts.batches[i]);
+    post_outbox(tcache);
 }

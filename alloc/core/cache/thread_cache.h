@@ -105,13 +105,23 @@ typedef struct na_bin_state {
 } na_bin_state_t;
 _Static_assert(sizeof(na_bin_state_t) == NA_CACHE_LINE, "a thread that sleeps has 60 of them");
 
-/* Blocks of others on their way home; one entry for one page tag (class and owner). */
+/* Blocks of other threads of the node on their way home; one entry for one page tag (owned class
+ * and owner). */
 typedef struct na_remote_batch {
     uint32_t tag;   /* 0: empty */
     uint16_t count; /* blocks in the list */
     uint16_t most;  /* which may hold so many; one more, and it is due */
     void *head;
 } na_remote_batch_t;
+
+/* Blocks of other nodes on their way home (inbox.h). A place from which a block went is 0: a
+ * signal handler may have interrupted its thread between taking a place and writing there. */
+#define NA_OUTBOX_BLOCKS (4 * NA_BATCH_BLOCKS)
+typedef struct na_outbox {
+    uint32_t count;
+    uint32_t bytes;
+    na_sent_t blocks[NA_OUTBOX_BLOCKS];
+} na_outbox_t;
 
 /* What this thread cache's threads freed of another node's blocks. `bytes` also counts, negative,
  * what they took of that node's on purpose (numalloc_alloc_onnode). */
@@ -217,7 +227,6 @@ typedef struct na_tcache_shared {
     _Atomic(uint32_t) remote_taken, remote_seen;
     _Atomic(uint32_t) user; /* na_tcache_user_t */
     _Atomic(bool) warm;     /* abandoned, and may have some remote frees */
-    uint8_t node;           /* the thread cache's */
     _Atomic(na_batch_t) remote_free[NA_CLASS_COUNT];
 } na_tcache_shared_t;
 
@@ -227,6 +236,7 @@ typedef struct na_tcache_posts {
     uint64_t frees; /* posted so far */
     na_remote_batch_t batches[NA_REMOTE_BATCHES];
     na_crossing_t crossed[NA_MAX_NODES + 1];
+    na_outbox_t outbox; /* last: untouched where there is one node */
 } na_tcache_posts_t;
 
 /* What each thread cache uses comes first, on one page: the system's memory is spent by the page,
@@ -306,10 +316,19 @@ NA_INLINE bool na_tcache_has_remote(const na_tcache_t *tcache, unsigned cls) {
     return atomic_load_explicit(&tcache->shared.remote_free[cls], memory_order_relaxed) != 0;
 }
 
-/* By id (page tag's owner). */
-extern NA_NEAR na_tcache_t *na_tcaches[NA_TCACHES_MAX];
+/* By id (page tag's owner). The node is here, too: on no line that is written. */
+typedef struct na_tcache_entry {
+    na_tcache_t *tcache;
+    uint8_t node;
+} na_tcache_entry_t;
+extern NA_NEAR na_tcache_entry_t na_tcaches[NA_TCACHES_MAX];
 NA_INLINE na_tcache_t *na_tcache_by_id(unsigned id) {
-    return na_tcaches[id];
+    return na_tcaches[id].tcache;
+}
+/* The node that blocks of a page tag go home to. */
+NA_INLINE unsigned na_node_by_tag(uint32_t tag) {
+    unsigned owner = na_tag_owner(tag);
+    return owner < NA_OWNER_POOL ? na_tcaches[owner].node : owner & ~NA_OWNER_POOL;
 }
 /* Calls `visit` for every thread cache ever made. */
 void na_tcache_each(void (*visit)(na_tcache_t *tcache, void *arg), void *arg);
@@ -348,7 +367,7 @@ NA_INLINE void na_gate_leave(na_tcache_t *tcache) {
     atomic_store_explicit(&tcache->shared.busy, 0, memory_order_release);
 }
 
-/* `count` blocks of another node were freed. */
+/* Of another node so many blocks were freed. */
 NA_INLINE void na_tcache_crossed(na_tcache_t *tcache, unsigned home, unsigned cls, uint32_t count) {
     tcache->posts.crossed[home].blocks += count;
     tcache->posts.crossed[home].bytes += (int64_t)count * na_classes[cls].size;
@@ -356,11 +375,17 @@ NA_INLINE void na_tcache_crossed(na_tcache_t *tcache, unsigned home, unsigned cl
 
 /* --- Remote frees: blocks on their way to the thread cache or node that owns them (remote.c) ---
  *
- * A thread that frees another's block puts it on its remote batches for that owner and class. A
- * list of NA_BATCH_BLOCKS blocks or NA_BATCH_BYTES (less where there are many lists), or one that
- * has waited for a poll, is posted whole: to the owner's remote free list (one compare-and-swap),
- * or to the home node's transfer cache for a pooled class. The lists are plain memory of the
- * freeing thread: no atomic per block, and no look at the block's span. */
+ *   another thread's, of the own node   a list for its owner and class      -> the owner's remote
+ *                                                                              free list
+ *   another node's                      the outbox: addresses, all mixed    -> nodes' inboxes
+ *
+ * A list of NA_BATCH_BLOCKS blocks or NA_BATCH_BYTES (less where there are many lists) is posted
+ * whole, by one compare-and-swap; the outbox, when it is full, in parcels (inbox.h); and both when
+ * they have waited for a poll. They are plain memory of the freeing thread: no atomic per block, no
+ * look at the block's span, and its size grows with neither threads nor nodes.
+ *
+ * A thread of the node that wants blocks takes a parcel: pooled ones it keeps as if it had freed
+ * them, owned ones go on to their owner. */
 
 /* There are more places than classes: the classes of one owner are never in each other's way. */
 NA_INLINE na_remote_batch_t *na_remote_batch_of(na_tcache_t *tcache, uint32_t tag) {
@@ -381,12 +406,31 @@ NA_INLINE bool na_remote_collect(na_tcache_t *tcache, uint32_t tag, void *block)
     return true;
 }
 
+/* The same of a block of another node, which is `home`. */
+NA_INLINE bool na_outbox_collect(na_tcache_t *tcache, unsigned home, uint32_t tag, void *block) {
+    na_outbox_t *outbox = &tcache->posts.outbox;
+    uint32_t count = outbox->count, bytes = outbox->bytes + na_class_of_tag(tag)->size;
+    if (NA_UNLIKELY(count == NA_OUTBOX_BLOCKS) || NA_UNLIKELY(bytes > NA_OUTBOX_BYTES))
+        return false;
+    outbox->blocks[count] = na_sent(block, home, na_tag_class(tag));
+    outbox->count = count + 1;
+    outbox->bytes = bytes;
+    return true;
+}
+
 /* The same where that was false; posts what is due. True: something was. Not behind the gate, which
  * it enters to post. */
 bool na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block);
 
-/* Posts all remote batches. Behind the gate. */
+/* Posts all remote batches and the outbox. Behind the gate. */
 void na_remote_flush(na_tcache_t *tcache);
+
+/* Takes a parcel of the node's, if there is one. Its pooled blocks become overflow batches,
+ * those of other threads are posted. Behind the gate, by the thread cache's thread. */
+void na_remote_unpack(na_tcache_t *tcache);
+/* Blocks in the node's inbox go to their spans, or to their owners: all, or in parcels that were
+ * there the last time. Behind the gate of any thread cache. */
+void na_inbox_home(unsigned node, bool idle);
 
 /* All remote frees of a class, as a stack of batches. By the thread cache's holder. */
 na_batch_t na_remote_take(na_tcache_t *tcache, unsigned cls);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "alloc/core/central/block.h"
+#include "alloc/core/central/inbox.h"
 #include "alloc/core/machine/pressure.h"
 #include "alloc/core/machine/topology.h"
 #include "alloc/core/page/pageheap.h"
@@ -409,6 +410,7 @@ typedef struct na_central_rare {
 typedef struct na_centrals {
     na_central_t of[NA_CLASS_COUNT];
     na_central_rare_t rare[NA_CLASS_COUNT];
+    na_inbox_t inbox;
 } na_centrals_t;
 static na_centrals_t *centrals[NA_MAX_NODES + 1];
 
@@ -416,6 +418,10 @@ bool na_central_init(unsigned node) {
     if (centrals[node] == NULL)
         centrals[node] = na_meta_alloc(sizeof(na_centrals_t), NA_CACHE_LINE);
     return centrals[node] != NULL;
+}
+
+na_inbox_t *na_central_inbox(unsigned node) {
+    return centrals[node] != NULL ? &centrals[node]->inbox : NULL;
 }
 
 bool na_transfer_put(unsigned node, unsigned cls, unsigned tcache, na_batch_t batch) {

@@ -3,6 +3,7 @@
  *   transfer cache  16 atomic slots, each empty or one batch. Put: compare-and-swap into an empty
  *                   slot. Take: exchange with empty. No lock, no ABA (a slot's value is used only
  *                   by whoever exchanged it out), no walk. Pooled classes only.
+ *   inbox         blocks that threads of other nodes freed, of any class (inbox.h).
  *   spans           the spans of a pooled class, under a lock; page-map lookups are made before it
  *                   is taken.
  *   sampled         the spans of sampled blocks of any class: their pages are tagged slow, so that
@@ -22,6 +23,7 @@
 #include <stdint.h>
 
 #include "alloc/core/central/block.h"
+#include "alloc/core/central/inbox.h"
 #include "alloc/core/sys/base.h"
 #include "pagemap/pagemap.h"
 
@@ -138,9 +140,11 @@ void na_span_list_end(na_span_list_t *spans);
 
 /* Makes the lists of a node; false: no memory. Idempotent; the caller holds the cache-list lock. */
 bool na_central_init(unsigned node);
+/* NULL: the node has no lists yet. */
+na_inbox_t *na_central_inbox(unsigned node);
 
-/* `tcache`: who puts or takes (its id); for blocks on their way to another owner,
- * NA_OWNER_NONE: they may use all slots. False: no slot is to be had. */
+/* `tcache`: who puts or takes (its id); NA_OWNER_NONE, for the rest of a batch that was taken: it
+ * may use all slots. False: no slot is to be had. */
 bool na_transfer_put(unsigned node, unsigned cls, unsigned tcache, na_batch_t batch);
 /* Thread caches take what others put there, of late. */
 bool na_transfer_is_wanted(unsigned node, unsigned cls);

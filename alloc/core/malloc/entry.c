@@ -281,7 +281,10 @@ void na_free_late(na_tcache_t *tcache, void *block) {
 /* On a machine with several nodes. */
 static NA_NOINLINE void free_watched(void *block, uint32_t tag, na_release_t how,
                                      na_tcache_t *tcache) {
-    if (na_tcache_is_away(tcache) || !na_remote_collect(tcache, tag, block))
+    unsigned home = na_node_by_tag(tag);
+    if (na_tcache_is_away(tcache) ||
+        !(home == tcache->node ? na_remote_collect(tcache, tag, block)
+                               : na_outbox_collect(tcache, home, tag, block)))
         na_free_slow(block, tag, how, NULL);
 }
 

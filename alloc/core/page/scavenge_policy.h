@@ -12,6 +12,10 @@
  *                   others want it (pooled classes)    transfer cache  the oldest
  *                   its thread sleeps for OTHERS_MS    spans           OTHERS_BYTES a thread
  *   remote batch    64 blocks or 16 KiB; each POLL_MS  its owner       the batch
+ *   outbox          256 blocks or 256 KiB; each POLL_MS nodes' inboxes, all of it
+ *                                                      full ones: spans
+ *   inbox         a thread of the node has a dry bin overflow batch  a parcel: 63 blocks
+ *                   untouched for TRANSFER_IDLE_MS     spans           those parcels
  *   remote free     its owner wants the class          overflow batch  the class
  *   list            its owner is gone                  spans           all, but WARM_REMOTE
  *                   beyond REMOTE_LEAST, none taken    spans           all
@@ -63,6 +67,7 @@
 #define NA_REMOTE_LEAST     (NA_CACHED_BYTES / 8) /* remote frees that no poster minds; doubles */
 #define NA_REMOTE_MOST      NA_CACHED_BYTES       /* while the owner comes for them, up to this; */
 #define NA_REMOTE_HALVINGS  9                     /* to a batch while it does not */
+#define NA_OUTBOX_BYTES     NA_LITTLE_BYTES       /* of other nodes, by one thread */
 #define NA_OTHERS_MS        NA_IDLE_MS            /* threads that sleep, warm thread caches */
 #define NA_OTHERS_BYTES     NA_SLACK_BYTES /* of one that sleeps: what it can be made to wait for */
 #define NA_WARM_ALL         (2 * NA_SLACK_BYTES)         /* in the bins of all warm ones, */

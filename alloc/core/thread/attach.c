@@ -136,7 +136,7 @@ static na_tcache_t *make_tcache(unsigned node) {
         na_meta_alloc(sizeof *tcache, na_os_page < TCACHE_PAGE ? na_os_page : TCACHE_PAGE);
     if (tcache == NULL) return NULL;
     tcache->id = (uint16_t)id;
-    tcache->node = tcache->shared.node = (uint8_t)node;
+    tcache->node = (uint8_t)node;
     tcache->track.id = tcache->id;
     tcache->track.node = tcache->node;
     tcache->where.watched = na_node_many;
@@ -320,6 +320,7 @@ na_tcache_t *na_tcache_check_policy(na_tcache_t *tcache) {
     tcache->where.policy = policy;
     if (atomic_exchange(&last, policy) == policy || !na_gate_enter(tcache)) return tcache;
     na_tcache_flush(tcache);
+    na_inbox_home(NA_NODE_ANY, false);
     na_central_trim(NA_NODE_ANY);
     na_pageheap_trim(NA_NODE_ANY, 0);
     na_gate_leave(tcache);
@@ -376,6 +377,8 @@ static NA_COLD uint64_t forget_bins(na_tcache_t *tcache) {
         tcache->posts.batches[i] = (na_remote_batch_t){0};
     }
     tcache->posts.used = 0;
+    lost += tcache->posts.outbox.bytes;
+    if (tcache->posts.outbox.count != 0) tcache->posts.outbox = (na_outbox_t){0};
     return lost + na_large_bins_forget(tcache) + na_layers_forget(tcache);
 }
 

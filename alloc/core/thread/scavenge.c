@@ -144,6 +144,8 @@ void na_tcache_flush(na_tcache_t *tcache) {
 static NA_COLD void flush_all(na_tcache_t *tcache) {
     tcache->slow.pressure_turn = na_pressure_turn();
     na_tcache_flush(tcache);
+    na_inbox_home(tcache->node, false);
+    na_remote_drain(tcache);
     na_scavenge_warm(true);
     na_central_trim(tcache->node);
     na_run_cache_trim_all();
@@ -175,6 +177,7 @@ static void decay_transfer(unsigned node, uint64_t now) {
     uint64_t last = atomic_load_explicit(&transfer_ms[node], memory_order_relaxed);
     if (now - last >= NA_TRANSFER_IDLE_MS &&
         atomic_compare_exchange_strong(&transfer_ms[node], &last, now)) {
+        na_inbox_home(node, true);
         na_transfer_decay(node);
         na_run_cache_decay(node);
     }
@@ -237,6 +240,7 @@ static void *background_main(void *unused) {
         for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
             na_pageheap_tick(node, now);
             if (now - last < NA_OTHERS_MS) continue;
+            na_inbox_home(node, true);
             na_transfer_decay(node);
             na_run_cache_decay(node);
         }
