@@ -559,6 +559,7 @@ MADE = [  # file, name of the part, what makes it
     ("docs/benchmarks.md", "losses in the suite", lambda: tables.losses("suite")),
     ("docs/profiling.md", "recording", tables.recording),
     ("docs/cores.md", "cores", tables.cores),
+    ("docs/large-programs.md", "at size", tables.at_size),
     ("docs/man/numalloc-bench.1", "benchmarks", benchmarks_mdoc),
     ("docs/man/numalloc-run.1", "options", run_mdoc),
     ("docs/numalloc-dump.md", "views", lambda: views_markdown(None)),

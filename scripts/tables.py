@@ -5,8 +5,9 @@
                                                 --json' prints, and keeps of it in docs/data/NAME.json
                                                 each row's headline and peak memory, with the command,
                                                 the commit, the date and the machine
-                                                (or what bench/programs/recording.py prints, likewise)
-    scripts/tables.py rows NAME                 prints every row of it; not of 'recording'
+                                                (or what bench/programs/recording.py or
+                                                tests/programs/profile_at_size.py prints, likewise)
+    scripts/tables.py rows NAME                 prints every row of it, where it compares allocators
 
 scripts/docs.py writes the tables into the documents and draws docs/images/allocators.svg. The commands for
 the sets there are (SETS) are in docs/benchmarks.md.
@@ -175,6 +176,19 @@ def recording():
     return lines + [""] + caption("recording")
 
 
+def at_size():
+    """What profiles of many threads and sites take."""
+    kinds = {"threads": "{:,} threads alive", "sites": "{:,} sites"}
+    mib = lambda size: f"{size / 2**20:,.0f} MiB"
+    lines = ["| | mode | program, each | file | `summary` | the list |", "|---|---|---|---|---|---|"]
+    for row in load("at-size")["rows"]:
+        each = f"{row['each'] / 1024:.0f} KiB" if row["each"] >= 10240 else f"{row['each']:.0f} bytes"
+        of = kinds.pop(row["kind"], "").format(row["count"])
+        lines.append(f"| {of} | {row['mode']} | {each} | ".replace("|  |", "| |")
+                     + " | ".join(mib(row[key]) for key in ("file", "summary", "list")) + " |")
+    return lines
+
+
 def cores():
     """Busy cycles of an operation on many processors, and lines that moved. No blanks: a cell is not a word."""
     data = load("cores")
@@ -275,7 +289,7 @@ def main():
     if len(words) == 2 and words[0] == "rows" and words[1] in SETS:
         print("\n".join(every_row(words[1])))
         return 0
-    names = [*SETS, "recording", "cores"]
+    names = [*SETS, "recording", "cores", "at-size"]
     if len(words) < 3 or words[0] != "measure" or words[1] not in names:
         print(__doc__, f"\nNAME is one of: {', '.join(names)}", file=sys.stderr)
         return 2

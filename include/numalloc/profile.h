@@ -284,7 +284,7 @@ typedef struct numalloc_profile_access {
     uint32_t window;    /* id */
     int32_t latency;    /* cycles; -1: not known */
     int32_t cpu;        /* -1: not known */
-    int32_t cpu_node;   /* of that cpu */
+    int32_t cpu_node;   /* of that cpu; -1: not known */
     int32_t home_node;  /* of the page */
     int32_t op;         /* 1 read, 2 write, 3 both, 0 not known */
     int32_t dram;       /* 1: answered by memory */

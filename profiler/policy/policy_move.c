@@ -106,9 +106,12 @@ NA_RACY static void take_if_ruled(const na_span_t *span, na_record_t *records, u
     na_policy_site_t *site = site_of_stack(live, record.site);
     int node = site != NULL ? wanted_node(site, record.thread) : -1;
     if (node < 0) return;
+    /* All pages that are its own, the last one too, of which it has a part only. */
+    size_t own = (size_t)span->pages * NA_PAGE_SIZE,
+           used = na_align_up(span->requested, na_os_page);
     uintptr_t start = na_align_up(span->start, na_os_page);
-    uintptr_t end = na_align_down(span->start + span->requested, na_os_page);
-    if (start >= end || span->requested > (size_t)span->pages * NA_PAGE_SIZE) return;
+    uintptr_t end = na_align_down(span->start + (used < own ? used : own), na_os_page);
+    if (start >= end || span->requested > own) return;
     found[found_count++] = (found_t){start, end, node, site};
     if (span->placement == NA_PLACEMENT_REGION)
         ((na_span_t *)(uintptr_t)span)->placement = NA_PLACEMENT_MIGRATED;

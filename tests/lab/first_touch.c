@@ -13,7 +13,7 @@
 #pragma weak numalloc_clear_thread_node
 
 #define MIB ((size_t)1 << 20)
-/* A run of pages with parts of one huge page each, a long one, a mapping of its own. */
+/* At least: a run of pages with parts of one huge page each, a long one, a mapping of its own. */
 static const size_t sizes[] = {8 * MIB, 24 * MIB, 136 * MIB};
 
 static int place_of[LAB_NODES]; /* nodes with CPUs and memory */
@@ -53,6 +53,12 @@ static void expect_local(void *start, size_t size, const char *what) {
     }
 }
 
+/* A huge page lies on one node: so all parts are whole ones. */
+static size_t whole(size_t least) {
+    size_t step = (size_t)places * 2 * MIB;
+    return (least + step - 1) / step * step;
+}
+
 /* Whoever writes it. */
 static void expect_on_one(void *start, size_t size, int index, const char *what) {
     shared_t shared = by_parts(start, size);
@@ -83,28 +89,30 @@ int main(void) {
         if (lab_node[i].cpu >= 0 && lab_node[i].memory) place_of[places++] = i;
     lab_pin(place_of[0]);
     for (size_t k = 0; k < NA_COUNT(sizes); k++) {
+        size_t size = whole(sizes[k]);
         malloc_trim(0);
-        void *block = check_opaque(malloc(sizes[k]));
-        expect_local(block, sizes[k], "a block");
+        void *block = check_opaque(malloc(size));
+        expect_local(block, size, "a block");
         free(block);
-        expect_at_home(sizes[k]);
+        expect_at_home(size);
         malloc_trim(0);
-        block = check_opaque(calloc(1, sizes[k]));
-        expect_local(block, sizes[k], "a cleared block");
+        block = check_opaque(calloc(1, size));
+        expect_local(block, size, "a cleared block");
         free(block);
-        block = check_opaque(malloc(sizes[k]));
-        lab_pages_t first = by_parts(block, sizes[k]).pages[0];
+        block = check_opaque(malloc(size));
+        lab_pages_t first = by_parts(block, size).pages[0];
         lab_expect_on(&first, place_of[0], "the first part of what came in its place");
         free(block);
     }
     if (numalloc_alloc_onnode == NULL) return lab_status(check_status());
     int last = place_of[places - 1];
     for (size_t k = 0; k < NA_COUNT(sizes); k++) {
+        size_t size = whole(sizes[k]);
         malloc_trim(0);
-        expect_on_one(numalloc_alloc_onnode(sizes[k], lab_node[last].id), sizes[k], last,
+        expect_on_one(numalloc_alloc_onnode(size, lab_node[last].id), size, last,
                       "a block on a node");
         REQUIRE(numalloc_set_thread_node(lab_node[last].id) == 0);
-        expect_on_one(malloc(sizes[k]), sizes[k], last, "of the thread's node");
+        expect_on_one(malloc(size), size, last, "of the thread's node");
         REQUIRE(numalloc_clear_thread_node() == 0);
     }
     return lab_status(check_status());

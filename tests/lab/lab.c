@@ -360,6 +360,44 @@ void lab_plug(int index, unsigned mebibytes) {
     }
 }
 
+static bool is_present(int cpu) {
+    char path[64];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/online", cpu);
+    return cpu == 0 || access(path, W_OK) == 0; /* the first cannot be switched off */
+}
+
+int lab_plug_cpu(int id) {
+    if (getenv("LAB_MARK") == NULL) check_skip("processors are plugged by the lab's host only");
+    char command[64], path[64];
+    int cpu = 0;
+    while (is_present(cpu))
+        cpu++;
+    snprintf(command, sizeof command, "lab-call plug_cpu %d", id);
+    REQUIRE(system(command) == 0);
+    for (unsigned waited = 0; !is_present(cpu); waited += 50) {
+        REQUIRE(waited < 30000);
+        lab_sleep_ms(50);
+    }
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/online", cpu);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    REQUIRE(fd >= 0 && write(fd, "1", 1) == 1);
+    close(fd);
+    lab_read_nodes();
+    return cpu;
+}
+
+void lab_load_module(void) {
+    const char *module = getenv("NA_KMOD");
+    if (access("/dev/numalloc_ibs", F_OK) == 0) return;
+    REQUIRE(module != NULL);
+    int fd = open(module, O_RDONLY | O_CLOEXEC);
+    REQUIRE(fd >= 0);
+    int error = syscall(SYS_finit_module, fd, "test_sources=1", 0) == 0 ? 0 : errno;
+    close(fd);
+    if (error == ENOEXEC) check_skip("the module is built for another kernel than the lab's");
+    REQUIRE(error == 0 || error == EEXIST);
+}
+
 typedef struct member {
     pthread_t thread;
     void (*run)(void *, int);

@@ -106,6 +106,12 @@ bool lab_node_stats(int index, uint64_t *strays_total, int *bound, int *refused)
 
 /* Asks the host for memory in this node and waits until the kernel has it. */
 void lab_plug(int index, unsigned mebibytes);
+/* Asks it for a processor of the node with this number, and switches it on. Its number. */
+int lab_plug_cpu(int id);
+
+/* Loads the kernel module NA_KMOD, with its sources for tests, if it is not there. Skips the test
+ * if it is built for another kernel. */
+void lab_load_module(void);
 
 /* One thread for each of `count` places, all running `run(argument, i)`; returns when all are done.
  */

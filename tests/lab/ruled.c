@@ -5,7 +5,8 @@
  * and the program starts again under them.
  *
  * lab-ruled moved: large blocks that lie elsewhere are moved, when the thread that allocated them
- * runs on another node (place=follow), and when it is known who frees them (place=consumer). */
+ * runs on another node (place=follow; it comes after some thousand others), and when it is known
+ * who frees them (place=consumer). */
 #include "lab.h"
 
 #include <stdio.h>
@@ -145,7 +146,7 @@ static void judge(void) {
 
 /* --- blocks that are there already --- */
 
-enum { LARGE = 200000, FREED = 8, MOVED = 16, MOST_MS = 200000 };
+enum { LARGE = 200000, FREED = 8, MOVED = 16, MOST_MS = 200000, EARLIER = 5000 };
 
 /* Waits until the blocks lie there. */
 static void expect_moved(const lab_block_t *those, size_t n, int index, const char *what) {
@@ -161,7 +162,14 @@ static void expect_moved(const lab_block_t *those, size_t n, int index, const ch
     lab_expect_on(&pages, index, what);
 }
 
-static void judge_moved(void) {
+static void *allocates(void *unused) {
+    (void)unused;
+    free(by_no_rule(100));
+    return NULL;
+}
+
+static void *judge_moved(void *unused) {
+    (void)unused;
     lab_no_balancing();
     lab_pin(node_first);
     lab_sleep_ms(20);
@@ -184,6 +192,13 @@ static void judge_moved(void) {
     pages = (lab_pages_t){0};
     lab_judge(&stays, 1, false, &pages);
     lab_expect_on(&pages, node_first, "that no rule means");
+    return NULL;
+}
+
+static void in_thread(void *(*run)(void *)) {
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, run, NULL) == 0);
+    pthread_join(thread, NULL);
 }
 
 int main(int argc, char **argv) {
@@ -194,8 +209,10 @@ int main(int argc, char **argv) {
     lab_begin(1);
     find_nodes();
     if (under) {
+        for (int i = 0; moved && i < EARLIER; i++)
+            in_thread(allocates);
         if (moved)
-            judge_moved();
+            in_thread(judge_moved);
         else
             judge();
         return lab_status(check_status());

@@ -17,8 +17,9 @@ class Fail(Exception):
 
 
 class Node:
-    def __init__(self, number, cpus=0, memory=0, absent=False):
-        self.number, self.cpus, self.memory, self.absent = number, cpus, memory, absent
+    def __init__(self, number, cpus=0, memory=0, later=0):
+        self.number, self.cpus, self.memory = number, cpus, memory
+        self.later = later  # CPU sockets that are empty at first
 
 
 class Topology:
@@ -62,11 +63,12 @@ def read_topologies(path):
                 elif word == "node":
                     identity, *settings = rest.split()
                     if settings == ["absent"]:
-                        current.nodes.append(Node(int(identity), absent=True))
+                        current.nodes.append(Node(int(identity), later=1))
                     else:
                         values = dict(setting.split("=") for setting in settings)
                         current.nodes.append(
-                            Node(int(identity), int(values["cpus"]), int(values["memory"])))
+                            Node(int(identity), int(values["cpus"]), int(values["memory"]),
+                                 later=int(values.get("later", 0))))
                 else:
                     raise ValueError
             except (ValueError, KeyError, AttributeError):

@@ -311,18 +311,6 @@ static void hurry_hinting(void) {
     }
 }
 
-static void load_module(void) {
-    const char *module = getenv("NA_KMOD");
-    if (access("/dev/numalloc_ibs", F_OK) == 0) return;
-    REQUIRE(module != NULL);
-    int fd = open(module, O_RDONLY | O_CLOEXEC);
-    REQUIRE(fd >= 0);
-    int error = syscall(SYS_finit_module, fd, "test_sources=1", 0) == 0 ? 0 : errno;
-    close(fd);
-    if (error == ENOEXEC) check_skip("the module is built for another kernel than the lab's");
-    REQUIRE(error == 0 || error == EEXIST);
-}
-
 /* Runs variants at the same time until they were judged. */
 static void watch_over(variant_t *variants, int count) {
     for (int v = 0; v < count; v++)
@@ -364,7 +352,7 @@ int main(int argc, char **argv) {
         hurry_hinting();
     else
         lab_no_balancing(); /* it would mend what is large, and is to be found */
-    if (strncmp(source, "kmod", 4) == 0) load_module();
+    if (strncmp(source, "kmod", 4) == 0) lab_load_module();
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 32);
     REQUIRE(length > 0);
     program[length] = 0;

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """profile_at_size.py - profiles with many threads and many sites: what they take, and whether all is seen.
 
-    profile_at_size.py LIBRARY DUMP PROGRAM [THREADS [LOG2-OF-SITES]]
+    profile_at_size.py LIBRARY DUMP PROGRAM [THREADS [LOG2-OF-SITES]] [--json]
 
 Memory of the program without and with a profile, the file, and memory of numalloc-dump, per thread or
-site. Fails if a thread or site is missing, or a figure is beyond what the bounds below say.
+site. Fails if a thread or site is missing, or a figure is beyond what the bounds below say. --json: for
+scripts/tables.py measure at-size.
 """
+import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -49,22 +52,25 @@ def measure(kind, argument, count, mode, paths):
         summary, most = run(dump, "summary", name)
         _, listed = run(dump, kind, name)
     print(f"{count:,} {kind}, {mode}: the profile takes {more / count:,.0f} bytes each beside {int(plain) // KIB:,} MiB, "
-          f"file {size / MIB:,.0f} MiB; summary {most / MIB:,.0f} MiB, {kind} {listed / MIB:,.0f} MiB", flush=True)
+          f"file {size / MIB:,.0f} MiB; summary {most / MIB:,.0f} MiB, {kind} {listed / MIB:,.0f} MiB", file=sys.stderr)
     check(re.search(r"not seen +nothing", summary), "events were not seen")
     if kind == "threads":
         check(f"{count + 1:,} that allocated" in summary, f"not {count + 1:,} threads: {summary[:400]}")
     check(more / count < BOUNDS[kind][0] and size / count < BOUNDS[kind][1], "it takes more than it may")
     check(max(most, listed) < (READER[kind] if kind == "threads" else READER[kind] * count), "so does reading it")
+    return {"kind": kind, "count": count, "mode": mode, "each": more / count, "file": size, "summary": most, "list": listed}
 
 
 def main():
-    paths = [os.path.realpath(path) for path in sys.argv[1:4]]
-    threads = int(sys.argv[4]) if len(sys.argv) > 4 else 10000
-    log2 = int(sys.argv[5]) if len(sys.argv) > 5 else 21
-    for mode in ("sites", "trace"):
-        measure("threads", threads, threads, mode, paths)
-    for mode in ("sites", "trace"):
-        measure("sites", log2, 1 << log2, mode, paths)
+    arguments = [word for word in sys.argv[1:] if word != "--json"]
+    paths = [os.path.realpath(path) for path in arguments[:3]]
+    threads = int(arguments[3]) if len(arguments) > 3 else 10000
+    log2 = int(arguments[4]) if len(arguments) > 4 else 21
+    rows = [measure(kind, argument, count, mode, paths)
+            for kind, argument, count in (("threads", threads, threads), ("sites", log2, 1 << log2))
+            for mode in ("sites", "trace")]
+    if "--json" in sys.argv:
+        print(json.dumps({"machine": f"Linux {platform.release()}", "rounds": 1, "rows": rows}))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ NA_SPARSE static _Atomic(uint8_t) nearest[NA_MAX_NODES][NA_MAX_NODES];
 static const char *sysfs = "/sys";
 static const char *proc = "/proc";
 static _Atomic(uint64_t) polled_ms;
-static _Atomic(bool) cpu_missing; /* a thread ran on a cpu that is not in the table */
+static _Atomic(bool) cpu_missing; /* somebody has met a cpu that is not in the table */
 static _Atomic(uint64_t) back;    /* nodes that are usable again */
 static _Atomic(unsigned) not_yet; /* tries to bring their memory back that failed */
 _Static_assert(NA_MAX_NODES <= 64, "back has a bit for each");
@@ -427,9 +427,12 @@ static unsigned node_of(unsigned cpu) {
 }
 
 unsigned na_node_of_cpu(unsigned cpu) {
-    if (cpu >= NA_MAX_CPUS) return 0;
+    if (!na_node_many) return 0;
+    if (cpu >= NA_MAX_CPUS) return NA_NODE_ANY;
     unsigned node = node_of(cpu);
-    return node == CPU_UNKNOWN ? 0 : node;
+    if (NA_LIKELY(node != CPU_UNKNOWN)) return node;
+    atomic_store_explicit(&cpu_missing, true, memory_order_relaxed);
+    return NA_NODE_ANY;
 }
 
 void na_topology_path(char *path, size_t size, unsigned node, const char *tail) {

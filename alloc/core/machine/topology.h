@@ -60,7 +60,8 @@ uint64_t na_topology_take_back(void);
  * look returns true, a bounded number of times. */
 void na_topology_not_yet(unsigned node);
 
-/* Dense node of a cpu; 0 for a cpu that is not known. */
+/* Dense node of a cpu. NA_NODE_ANY: it is not known, it came after the last look (the next poll
+ * looks for it), or has too high a number. */
 unsigned na_node_of_cpu(unsigned cpu);
 /* The system's number of a dense node; UINT32_MAX for the pseudo-node. */
 unsigned na_node_system_id(unsigned node);

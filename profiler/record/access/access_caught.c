@@ -67,7 +67,7 @@ static bool make_places(uint32_t count) {
 }
 
 void na_caught_ring(uint32_t cpu, uint32_t cpus, const struct na_ibs_ring *ring, uint32_t records) {
-    if (records > CAUGHT || !make_places(cpus)) return;
+    if (records > CAUGHT || !make_places(cpus) || atomic_load(&all[cpu].ring) == ring) return;
     atomic_store(&all[cpu].mask, records - 1);
     atomic_store(&all[cpu].seen, 0);
     atomic_store(&all[cpu].ring, ring);

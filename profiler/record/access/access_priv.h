@@ -141,7 +141,7 @@ NA_INLINE bool na_deaths_is_watched(uintptr_t base, uint64_t size) {
 /* ---- access_caught.c: what lay at an address whose sample waits in the module's ring ---- */
 struct na_ibs_ring;
 /* From now on those who free look into this ring, which is never unmapped: its place stays mapped.
- * By the access thread, as the next three. */
+ * One that is shown again goes on. By the access thread, as the next three. */
 void na_caught_ring(uint32_t cpu, uint32_t cpus, const struct na_ibs_ring *ring, uint32_t records);
 /* No more. Before the places are zeroed. */
 void na_caught_end(void);

@@ -286,6 +286,11 @@ static bool is_own(uintptr_t address) {
            address - na_unwind_skip_lo < na_unwind_skip_hi - na_unwind_skip_lo;
 }
 
+static int16_t node_of_cpu(uint16_t cpu) {
+    unsigned node = cpu != UINT16_MAX ? na_node_of_cpu(cpu) : NA_NODE_ANY;
+    return node != NA_NODE_ANY ? (int16_t)node : NA_NPROF_NO_NODE;
+}
+
 static void store(const na_access_raw_t *raw, int16_t home, bool later) {
     if (is_own(raw->address)) {
         na_access_entry->filtered++;
@@ -309,7 +314,7 @@ static void store(const na_access_raw_t *raw, int16_t home, bool later) {
         .window = raw->window,
         .latency = raw->latency,
         .cpu = raw->cpu,
-        .cpu_node = raw->cpu != UINT16_MAX ? (int16_t)na_node_of_cpu(raw->cpu) : NA_NPROF_NO_NODE,
+        .cpu_node = node_of_cpu(raw->cpu),
         .home_node = home,
         .source = raw->source != 0 ? raw->source : na_access_entry_id,
         .op = raw->op,

@@ -481,6 +481,16 @@ static void take_kernel_record(void *unused, const struct na_ibs_record *r) {
     na_access_store_sample(&raw);
 }
 
+/* Those who free look into the rings (access_caught.c): what they read stays mapped. */
+static char *places;
+
+static void show_rings(void) {
+    if (places == NULL) return;
+    for (uint32_t cpu = 0; cpu < kmod.rings; cpu++)
+        if (kmod.ring[cpu].shared != NULL)
+            na_caught_ring(cpu, kmod.rings, kmod.ring[cpu].shared, kmod.records);
+}
+
 /* The kernel asks every processor for the times of its counter: not at each step. */
 #define COUNTERS_EVERY UINT64_C(500000000) /* ns */
 static uint64_t counters_next;
@@ -489,6 +499,7 @@ static void read_counters(void) {
     struct na_ibs_stats stats;
     counters_next = na_access_mono() + COUNTERS_EVERY;
     if (na_kmod_stats(&kmod, -1, &stats) != 0) return;
+    show_rings(); /* of processors that came meanwhile, too */
     na_nprof_access_source_t *e = na_access_entry;
     e->lost =
         stats.counter[NA_IBS_LOST] + stats.counter[NA_IBS_NESTED] + stats.no_ring + kmod.broken;
@@ -505,9 +516,6 @@ static void read_counters(void) {
 #define RING_RECORDS_MIN 256u
 #define ALL_RECORDS      (256u << 10) /* of all rings, 16 MiB; on 384 processors 512 each */
 
-/* Those who free look into the rings (access_caught.c): what they read stays mapped. */
-static char *places;
-
 static int open_at_places(char text[NA_KMOD_WHY]) {
     static uint64_t reserved;
     int error = na_kmod_open(&kmod, text);
@@ -522,13 +530,6 @@ static int open_at_places(char text[NA_KMOD_WHY]) {
     }
     kmod.places = places;
     return 0;
-}
-
-static void show_rings(void) {
-    if (places == NULL) return;
-    for (uint32_t cpu = 0; cpu < kmod.rings; cpu++)
-        if (kmod.ring[cpu].shared != NULL)
-            na_caught_ring(cpu, kmod.rings, kmod.ring[cpu].shared, kmod.records);
 }
 
 static void close_kmod(void) {

@@ -50,7 +50,7 @@ static void expect_one_node(unsigned id) {
     cr_assert_eq(na_node_dense(id), 0);
     cr_assert_eq(na_node_dense(id + 1), -1);
     cr_assert_eq(na_node_of_cpu(0), 0);
-    cr_assert_eq(na_node_of_cpu(NA_MAX_CPUS - 1), 0);
+    cr_assert_eq(na_node_of_cpu(NA_MAX_CPUS - 1), na_node_many ? NA_NODE_ANY : 0);
     cr_assert_eq(na_node_nearest(0, 0), 0);
     cr_assert(na_node_has_cpus(0));
     cr_assert_eq(na_node_current(), 0);
@@ -104,9 +104,9 @@ Test(topology, two_nodes) {
     cr_assert_eq(na_node_count, 2);
     for (unsigned cpu = 0; cpu < 16; cpu++)
         cr_assert_eq(na_node_of_cpu(cpu), cpu / 4 % 2, "cpu %u", cpu);
-    cr_assert_eq(na_node_of_cpu(16), 0, "unknown cpu");
-    cr_assert_eq(na_node_of_cpu(NA_MAX_CPUS), 0);
-    cr_assert_eq(na_node_of_cpu(UINT32_MAX), 0);
+    cr_assert_eq(na_node_of_cpu(16), NA_NODE_ANY, "unknown cpu");
+    cr_assert_eq(na_node_of_cpu(NA_MAX_CPUS), NA_NODE_ANY);
+    cr_assert_eq(na_node_of_cpu(UINT32_MAX), NA_NODE_ANY);
     cr_assert_str_eq(order(0), "0 1");
     cr_assert_str_eq(order(1), "1 0");
     cr_assert(na_node_has_cpus(0) && na_node_has_cpus(1));
@@ -334,7 +334,7 @@ Test(topology, cpus_beyond_the_table) {
     put_node(1, "4-99999999999999\n", "20 10\n");
     init();
     cr_assert_eq(na_node_of_cpu(NA_MAX_CPUS - 1), 1);
-    cr_assert_eq(na_node_of_cpu(NA_MAX_CPUS), 0);
+    cr_assert_eq(na_node_of_cpu(NA_MAX_CPUS), NA_NODE_ANY);
 }
 
 Test(topology, garbage) {
@@ -469,6 +469,17 @@ Test(topology, a_cpu_that_came_later) {
     put_node(1, list, "20 10\n");
     cr_assert(na_topology_poll(2000), "only the cpu is new");
     cr_assert_eq(na_node_current(), 1);
+}
+
+Test(topology, a_cpu_that_others_ask_for_is_read_too) {
+    put_two_nodes();
+    init();
+    na_topology_poll(1000);
+    put_node(1, "4-8\n", "20 10\n");
+    cr_assert_not(na_topology_poll(2000), "nobody has met it");
+    cr_assert_eq(na_node_of_cpu(8), NA_NODE_ANY);
+    cr_assert(na_topology_poll(3000));
+    cr_assert_eq(na_node_of_cpu(8), 1);
 }
 
 Test(topology, nothing_is_polled_on_one_node) {

@@ -97,8 +97,9 @@ Test(access_caught, blocks_that_live_are_noted_and_others_are_not) {
     cr_assert_not(na_caught_find(cpu, out + 1, &life));
     cr_assert_not(na_caught_find(cpu + 1, in, &life));
     cr_assert_not(na_caught_find(CPUS, in, &life));
-    /* What was looked at is not looked at again. */
+    /* What was looked at is not looked at again, though the ring be shown again. */
     living = 0;
+    na_caught_ring(cpu, CPUS, ring, RECORDS);
     free_block(0x20000, 6);
     cr_assert(na_caught_find(cpu, in, &life));
     cr_assert_eq(life.record.site, 9);
