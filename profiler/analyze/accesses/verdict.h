@@ -180,9 +180,8 @@ typedef struct na_measure {
     double in_cluster;      /* share of shared objects' accesses inside of one group of threads */
     double spread;          /* largest share of one home node, times the number of nodes */
     /* After the hand-off: each access told from others to its page, or the pages beside it. */
-    double parted;    /* share from the node that this page's others come from; NaN: no pages */
-    double misplaced; /* share that is so, and to another node's memory */
-    double touched; /* share that is local at the least, if each page lies with one of its users */
+    double parted;      /* share from the node that this page's others come from; NaN: no pages */
+    double misplaced;   /* share that is so, and to another node's memory */
     double part_second; /* share of pages that belong to other nodes than the one with most */
     double latency;     /* mean, cycles; not a number: not known */
     int16_t to;         /* the node that uses it most; -1: not known */
@@ -336,7 +335,7 @@ typedef struct na_parts_samples {
 } na_parts_samples_t;
 
 typedef struct na_parts_sum {
-    double weight, same, misplaced, touched; /* as na_measure_t has their shares */
+    double weight, same, misplaced;
     double of_node[NA_FLOWS_NODES]; /* weight, by the node that its page's others come from */
 } na_parts_sum_t;
 

@@ -543,7 +543,6 @@ static void finish_sums(sums_t *s, const double *thread_weight) {
     }
     to->parted = parts > 0 ? s->parts.same / s->parts.weight : NAN;
     to->misplaced = parts > 0 ? s->parts.misplaced / s->parts.weight : NAN;
-    to->touched = parts > 0 ? s->parts.touched / s->parts.weight : NAN;
     to->part_second = parts > 0 ? 1 - most / parts : NAN;
     to->in_cluster = s->cluster_of > 0 ? s->cluster / s->cluster_of : NAN;
     to->latency = s->latency_of > 0 ? s->latency / s->latency_of : NAN;

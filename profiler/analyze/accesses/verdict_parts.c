@@ -6,7 +6,6 @@
  * for lines that nodes use in turn (a cyclic distribution) cannot be placed apart. Faults are of a
  * page, whichever line they hit: there the line counts. A page with one such access only is told
  * from the pages beside it that have any: parts are mostly larger than pages, and samples few. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "profiler/analyze/accesses/verdict.h"
@@ -189,20 +188,8 @@ static void count_votes(const parts_t *p, const access_t *a, const votes_t *vote
     }
 }
 
-/* The accesses of the node that uses the page least. */
-static double least_of_page(const parts_t *p, const page_t *page) {
-    votes_t weight = {{0}};
-    for (uint32_t i = page->first; i < page->end; i++)
-        weight.of[p->all[i].from] += p->all[i].weight;
-    double least = INFINITY;
-    for (uint32_t n = 0; n < p->nodes; n++)
-        if (weight.of[n] > 0 && weight.of[n] < least) least = weight.of[n];
-    return least;
-}
-
 static void count_page(const parts_t *p, uint32_t k, na_parts_sum_t *sum) {
     const page_t *page = &p->pages[k];
-    sum->touched += least_of_page(p, page);
     votes_t all = {{0}};
     for (uint32_t i = page->first; i < page->end; i++)
         all.of[p->all[i].from] += p->all[i].vote;

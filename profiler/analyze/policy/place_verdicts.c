@@ -67,7 +67,11 @@ na_place_t na_place_for(const na_flows_t *set, const na_verdicts_t *verdicts,
         return has_one_user(set, v) ? at_user(set, v, NA_POLICY_CONSUMER)
                                     : no_place("each of its blocks is used from another node");
     case NA_VERDICT_OWN:
-        return has_one_user(set, v) ? at_user(set, v, NA_POLICY_NODE) : at(NA_POLICY_LOCAL);
+        if (has_one_user(set, v)) return at_user(set, v, NA_POLICY_NODE);
+        return no_place(g->bytes_most >= BY_TOUCH
+                            ? "it lies where it is first written: let the thread that uses it do "
+                              "that, or allocate it with numalloc_alloc_local"
+                            : "malloc meant it for its thread's node: that had no memory left");
     case NA_VERDICT_MIGRATED:
         return has_one_user(set, v)
                    ? at_user(set, v, NA_POLICY_NODE)
@@ -125,21 +129,13 @@ double na_place_gain(const na_flows_t *set, const na_verdicts_t *verdicts, const
     return isnan(verdicts->remote) ? 0 : v->cost_share * verdicts->remote;
 }
 
-/* If each page lies with the one of its users that uses it least: who comes first is not known. */
-static double least_gain(const na_verdicts_t *verdicts, const na_verdict_t *v) {
-    const na_measure_t *m = &v->measure;
-    double now = m->known * m->weight * (1 - m->remote), then = m->touched * m->after;
-    return then > now ? (then - now) / verdicts->weight : 0;
-}
-
 na_bounds_t na_place_promise(const na_flows_t *set, const na_verdicts_t *verdicts,
                              const na_verdict_t *v) {
     const na_nprof_access_source_t *s = &set->sources[verdicts->source].of;
     /* As many of all accesses as of the object's, by weight. */
     double n = v->measure.independent * verdicts->weight / v->measure.weight;
     na_bounds_t b = na_score_interval(na_place_gain(set, verdicts, v), n);
-    if (v->kind == NA_VERDICT_PARTITION)
-        b.low = fmin(b.low, na_score_interval(least_gain(verdicts, v), n).low);
+    if (v->kind == NA_VERDICT_PARTITION) b.low = 0; /* who fills it is done before many samples */
     return (na_bounds_t){na_share_at_worst(s, b.low, true) * (1 - 1.0 / NA_POLICY_CONTROL),
                          na_share_at_worst(s, b.high, false)};
 }

@@ -71,6 +71,21 @@ Test(place_verdicts, right_and_wrong_blocks) {
     }
 }
 
+/* Each thread uses its own large block, which another filled on node 0: a rule that says "where it
+ * is allocated" would leave it where it is first written. */
+Test(place_verdicts, own_data_that_another_filled) {
+    made_t m;
+    made_begin(&m);
+    for (uint32_t t = 0; t < 4; t++) {
+        uint32_t block = made_object(&m, 4, 2 + t, (int)t, 4 << 20);
+        for (uint32_t i = 0; i < 1000; i++)
+            made_touch(&m, block, 2 + t, (int)t, 0);
+    }
+    na_place_t p = place(&m, NA_VERDICT_OWN);
+    cr_expect_eq(p.place, NA_POLICY_PLACE_NONE);
+    cr_expect_not_null(p.why_not);
+}
+
 /* Four of five accesses are remote, by 1,000 samples: the promise holds that share, a control less
  * at its lower end, and is wider with fewer samples, and with what was lost. */
 Test(place_verdicts, promises_an_interval) {
@@ -98,27 +113,6 @@ Test(place_verdicts, promises_an_interval) {
         cr_expect_float_eq(lossy.high, b.high / 2 + 0.5, 1e-9);
         judged_free(&j);
     }
-}
-
-/* Of a block in four parts, one is used by two nodes, by three to one: the rule promises from the
- * case that the one comes first to the other. */
-Test(place_verdicts, first_touch_promises_the_least) {
-    made_t m;
-    judged_t j;
-    made_begin(&m);
-    uint32_t block = made_object(&m, 4, 1, 0, 65536);
-    for (uint32_t i = 0; i < 8000; i++) {
-        uint32_t t = i % 4, user = t == 3 && i / 4 % 4 == 0 ? 2 : t;
-        made_touch(&m, block, 2 + user, (int)user, 0)->address =
-            m.objects[block - 1].base + 16384 * t + (uint64_t)i * 64 % 16384;
-    }
-    made_judge(&m, &j);
-    const na_verdict_t *v = &j.verdicts.items[0];
-    cr_assert_eq(v->kind, NA_VERDICT_PARTITION);
-    na_bounds_t b = na_place_promise(&j.flows, &j.verdicts, v);
-    cr_expect_float_eq(b.high, 0.75 - 0.0625, 0.02);
-    cr_expect_float_eq(b.low, 0.875 * (0.75 + 0.0625 - 0.25), 0.02);
-    judged_free(&j);
 }
 
 /* All nodes read and write all of a block that lies on one of four: all accesses are spread. */
