@@ -406,7 +406,7 @@ def runs_markdown():
 
 def promises_markdown():
     """What rules promised, against what became local under them, by the kernel's page locations."""
-    lines = ["| rules | programs | promised, median | became local, median | within the interval |", "|---|---|---|---|---|"]
+    lines = ["| rules | programs | promised, median | got, median | within the interval |", "|---|---|---|---|---|"]
     found = collections.defaultdict(list)
     for series in runs():
         for places, programs in series["promises"].items():
