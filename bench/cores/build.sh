@@ -44,3 +44,4 @@ gcc -shared -fPIC -O2 -g -Wall -Wextra -Wconversion -Werror -I"$root" -I"$source
     "$here"/{turns,lines,syscalls,report}.c -o cores.so || die "the plugin does not compile"
 gcc -O2 -g -Wall -Wextra -Werror -pthread "$here/load.c" -o load || die "the loads do not compile"
 gcc -O2 -g -Wall -Wextra -Werror -pthread "$here/known.c" -o known || die "known.c does not compile"
+gcc -O2 -g -Wall -Wextra -Werror -pthread "$here/costs.c" -o costs || die "costs.c does not compile"

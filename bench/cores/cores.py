@@ -4,11 +4,12 @@
     cores.py [--loads LIST] [--threads LIST] [--nodes LIST] [--allocators LIST] [--seeds N]
              [--operations N] [--place pack|spread] [--cpus N] [--env NAME=VALUE]
              [--json] [--html FILE]
+    cores.py --here [--loads LIST] [--allocators LIST]
     cores.py --run [--threads N] [--nodes N] [--cpus N] [--allocators A] [--seed N] [--env NAME=VALUE]
              [--words | --raw] -- PROGRAM ARGUMENT...
 
 An allocator is numalloc, glibc, jemalloc, mimalloc, tcmalloc, or NAME=FILE. A figure is the median
-over the seeds; --html draws them. --run runs any program on a machine for so many threads; --words tells the lines that
+over the seeds; --html draws them. --here says how far that is from this machine. --run runs any program on a machine for so many threads; --words tells the lines that
 moved most, --raw all that was counted.
 """
 import argparse
@@ -22,6 +23,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import here
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "..", ".."))
@@ -323,6 +326,7 @@ def main():
     parser.add_argument("--words", action="store_true")
     parser.add_argument("--raw", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--here", action="store_true", help="costs of this machine, and loads on it and emulated")
     parser.add_argument("--run", action="store_true")
     parser.add_argument("command", nargs="*")
     options = parser.parse_args()
@@ -346,6 +350,14 @@ def main():
             else:
                 print(json.dumps(figures(result), indent=1))
             return result["status"]
+        if options.here:
+            def emulated(load, threads, path, costs):
+                machine = Machine(where, 2, 1)
+                result = machine.run(path, [f"{PLACE}/load", load, str(threads), str(OPERATIONS.get(load, 2000))],
+                                     options=[*costs, *options.cost], limit=options.limit)
+                return figures(result)["busy"]
+            here.compare(PLACE, options.loads.split(","), allocators(options.allocators), emulated, OPERATIONS)
+            return 0
         if not options.json:
             widths = (-8, 7, 5, -10, 8, 8, 7, 8, 8, 7, 8, 8, 8)
             print(" ".join(f"{head:{'<' if width < 0 else '>'}{abs(width)}}" for head, width in zip(HEAD, widths)))

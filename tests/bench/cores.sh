@@ -43,6 +43,10 @@ load 2 >"$out/2"
 cmp -s "$out/1" "$out/again" || fail "the same seed gave other figures"
 cmp -s "$out/1" "$out/2" && fail "another seed gave the same figures"
 
+# Costs of this machine are costs that the model knows, and both machines run the load.
+"$cores" --here --loads churn --allocators glibc >"$out/here" || fail "--here: $(cat "$out/here")"
+[[ $(grep -c '^churn .* 1\.00 *1\.00$' "$out/here") == 2 ]] || fail "--here: $(cat "$out/here")"
+
 # What a program learns of the machine.
 learns() { # COMMAND... -> what it prints, before the figures
     "$cores" --run --threads 1 --nodes 4 --cpus 24 --allocators glibc -- "$@" >"$out/learnt"
