@@ -63,7 +63,8 @@ def policy(dump, file):
 def time_needed(dump, file, at):
     """Until when an undecided verdict says that it will be decided, if it says so; else infinite."""
     v = of_subject(verdicts(dump, file))
-    return at * v["needed"] / v["measure"]["samples"] if v and v["undecided"] == "samples" else math.inf
+    said_when = v and v["undecided"] == "samples" and "times as long" in v["reason"]
+    return at * v["needed"] / v["measure"]["samples"] if said_when else math.inf
 
 
 def said(verdict):

@@ -137,6 +137,10 @@ typedef enum na_undecided {
 } na_undecided_t;
 extern const char *const na_undecided_names[]; /* "", "source", "samples", "between" */
 
+/* Most objects have fewer samples than say how each is used: more of each are needed, and a longer
+ * run brings more objects. */
+#define na_measure_is_sparse(m) (2 * (uint64_t)(m)->sparse > (m)->instances)
+
 /* What is known of the accesses to some objects. Shares are of weights. */
 typedef struct na_measure {
     uint32_t samples;   /* that count: of the source; where it says so, that left the core */

@@ -369,6 +369,7 @@ static double samples_needed(const judging_t *j) {
     double needed = fmax(na_limit(NA_T_SAMPLES), m->samples * na_limit(NA_T_INDEPENDENT) / draws);
     const na_rule_t *best = m->remote >= na_limit(NA_T_REMOTE) ? best_open_rule(j) : NULL;
     if (best != NULL && best->lacks == 0) needed = fmax(needed, samples_for(j, best));
+    if (na_measure_is_sparse(m)) needed = fmax(needed, na_limit(NA_T_SPARSE) * m->instances);
     return ceil(needed * (1 + 1 / sqrt(draws)));
 }
 

@@ -361,12 +361,22 @@ static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v,
             first = 0;
         }
         return;
-    case NA_UNDECIDED_SAMPLES:
-        na_access_more(view, v->measure.samples != 0 ? v->needed / v->measure.samples : v->needed,
-                       more, sizeof more);
+    case NA_UNDECIDED_SAMPLES: {
+        double factor = v->measure.samples != 0 ? v->needed / v->measure.samples : v->needed;
+        if (na_measure_is_sparse(&v->measure)) {
+            na_access_more_often(&view->flows.sources[view->verdicts.source].of, factor, more,
+                                 sizeof more);
+            NA_ADVISE(a->reason,
+                      "too few samples of each: %u of %u objects, and about %s are needed%s%s",
+                      v->measure.samples, v->measure.instances, na_text_count(count, v->needed),
+                      more[0] != 0 ? "; sample more often: " : "", more);
+            return;
+        }
+        na_access_more(view, factor, more, sizeof more);
         NA_ADVISE(a->reason, "too few samples: %u, and about %s are needed; %s", v->measure.samples,
                   na_text_count(count, v->needed), more);
         return;
+    }
     case NA_UNDECIDED_BETWEEN:
         NA_ADVISE(a->reason, "no rule fits; it is between %s and %s",
                   na_verdict_texts[v->runners[0]].title, na_verdict_texts[v->runners[1]].title);

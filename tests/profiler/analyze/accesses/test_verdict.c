@@ -758,3 +758,17 @@ Test(verdict, chances) {
     cr_assert_float_eq(na_share_chance(0.8 - 1.6449 * 0.04, 0.8, 100, false), 0.95, 1e-4);
     cr_assert_eq(na_share_chance(NAN, 0.8, 0, true), 0);
 }
+
+/* Blocks that are handed to four nodes in turn, with two samples each: a longer run brings more
+ * blocks, and not more samples of each. */
+Test(verdict, few_samples_of_each_object) {
+    made_t m;
+    made_begin(&m);
+    for (uint32_t i = 0; i < 400; i++) {
+        uint32_t block = made_object(&m, 4, 1, 0, 1024);
+        made_touch(&m, block, 2 + i % 4, (int)(i % 4), 1 + (int)(i % 3));
+        made_touch(&m, block, 2 + i % 4, (int)(i % 4), 1 + (int)(i % 3));
+    }
+    undecided(&m, NA_UNDECIDED_SAMPLES,
+              cr_assert_geq(v_.needed, 400 * na_thresholds[NA_T_SPARSE].value));
+}
