@@ -397,7 +397,7 @@ def runs_markdown():
     for s in series:
         after, (kept, late) = s["after_s"], s["in_time"]
         half, most = (f"{after[len(after) * n // 10]:.3g}" for n in (5, 8)) if after else "--"
-        said = f" {kept + late} undecided ones said a time that came before the end; {kept} were decided by then."
+        said = f" Of the undecided, told a time that came before the end: {kept + late}; decided by then: {kept}."
         lines += ["", f"`{s['source']}`, {s['nodes']} node{'s' * (s['nodes'] > 1)}: {s['programs']} programs, {s['seconds']} s "
                   f"each; {s['wrong_high']} wrong at \"high\". Of the right ones half were decided after {half} s, four fifths "
                   f"after {most} s." + said * (kept + late > 0)]
