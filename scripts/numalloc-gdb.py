@@ -171,9 +171,10 @@ class Heap:
         classes = int(gdb.lookup_type("na_tcache_t")["bins"].type.range()[1]) + 1
         caches = variable("na_tcaches")
         for number in range(1, int(caches.type.range()[1]) + 1):
-            if int(caches[number]["tcache"]) == 0:
+            if int(caches[number]) == 0:
                 break
-            cache = caches[number]["tcache"].dereference()
+            at = gdb.Value(int(caches[number]) & FIRST_48)
+            cache = at.cast(gdb.lookup_type("na_tcache_t").pointer()).dereference()
             for cls in range(1, classes):
                 where = f"thread cache {number}, class {cls}"
                 self.walk(int(cache["bins"][cls]["head"]), f"{where}, its bin")
@@ -190,7 +191,7 @@ class Heap:
             if int(centrals[node]) == 0:
                 continue
             parcels = centrals[node]["inbox"]["parcels"]
-            for at in range(int(parcels.type.range()[1]) + 1):
+            for at in range(int(parcels.type.range()[1]) + 1 if variable("na_node_many") else 0):
                 self.sent(parcels[at]["blocks"], int(parcels[at]["count"]) % HELD, f"node {node}, its inbox")
             for cls in range(1, classes):
                 slots = centrals[node]["of"][cls]["slots"]

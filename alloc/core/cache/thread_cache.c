@@ -15,7 +15,7 @@ __attribute__((section(".bss.tcache_empty"))) na_tcache_t na_tcache_empty;
 __attribute__((section(".bss.tcache_gone"))) na_tcache_t na_tcache_gone;
 NA_TLS na_tcache_t *na_self = &na_tcache_empty;
 
-NA_SPARSE na_tcache_entry_t na_tcaches[NA_TCACHES_MAX];
+NA_SPARSE uintptr_t na_tcaches[NA_TCACHES_MAX];
 static _Atomic(uint32_t) tcache_count; /* ids 1..tcache_count are in use */
 static _Atomic(uint32_t) attached;     /* changed by na_tcache_count_threads */
 _Atomic(uint32_t) na_bin_share[NA_SHARES];
@@ -25,7 +25,7 @@ unsigned na_tcache_count(void) {
 }
 
 void na_tcache_add(na_tcache_t *tcache) {
-    na_tcaches[tcache->id] = (na_tcache_entry_t){.tcache = tcache, .node = tcache->node};
+    na_tcaches[tcache->id] = na_batch(tcache, tcache->node);
     atomic_store_explicit(&tcache_count, tcache->id, memory_order_release);
 }
 

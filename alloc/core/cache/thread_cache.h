@@ -236,7 +236,7 @@ typedef struct na_tcache_posts {
     uint64_t frees; /* posted so far */
     na_remote_batch_t batches[NA_REMOTE_BATCHES];
     na_crossing_t crossed[NA_MAX_NODES + 1];
-    na_outbox_t outbox; /* last: untouched where there is one node */
+    na_outbox_t outbox; /* last: where there is one node, its places are not there */
 } na_tcache_posts_t;
 
 /* What each thread cache uses comes first, on one page: the system's memory is spent by the page,
@@ -316,19 +316,16 @@ NA_INLINE bool na_tcache_has_remote(const na_tcache_t *tcache, unsigned cls) {
     return atomic_load_explicit(&tcache->shared.remote_free[cls], memory_order_relaxed) != 0;
 }
 
-/* By id (page tag's owner). The node is here, too: on no line that is written. */
-typedef struct na_tcache_entry {
-    na_tcache_t *tcache;
-    uint8_t node;
-} na_tcache_entry_t;
-extern NA_NEAR na_tcache_entry_t na_tcaches[NA_TCACHES_MAX];
+/* By id (page tag's owner): | node : 16 | address : 48 |, so that who asks for the node reads no
+ * line that is written. */
+extern NA_NEAR uintptr_t na_tcaches[NA_TCACHES_MAX];
 NA_INLINE na_tcache_t *na_tcache_by_id(unsigned id) {
-    return na_tcaches[id].tcache;
+    return na_batch_first(na_tcaches[id]);
 }
 /* The node that blocks of a page tag go home to. */
 NA_INLINE unsigned na_node_by_tag(uint32_t tag) {
     unsigned owner = na_tag_owner(tag);
-    return owner < NA_OWNER_POOL ? na_tcaches[owner].node : owner & ~NA_OWNER_POOL;
+    return owner < NA_OWNER_POOL ? na_batch_count(na_tcaches[owner]) : owner & ~NA_OWNER_POOL;
 }
 /* Calls `visit` for every thread cache ever made. */
 void na_tcache_each(void (*visit)(na_tcache_t *tcache, void *arg), void *arg);

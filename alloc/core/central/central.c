@@ -410,18 +410,19 @@ typedef struct na_central_rare {
 typedef struct na_centrals {
     na_central_t of[NA_CLASS_COUNT];
     na_central_rare_t rare[NA_CLASS_COUNT];
-    na_inbox_t inbox;
+    na_inbox_t inbox; /* last: on a machine with one node it is not there */
 } na_centrals_t;
 static na_centrals_t *centrals[NA_MAX_NODES + 1];
 
 bool na_central_init(unsigned node) {
     if (centrals[node] == NULL)
-        centrals[node] = na_meta_alloc(sizeof(na_centrals_t), NA_CACHE_LINE);
+        centrals[node] = na_meta_alloc(
+            na_node_many ? sizeof(na_centrals_t) : offsetof(na_centrals_t, inbox), NA_CACHE_LINE);
     return centrals[node] != NULL;
 }
 
 na_inbox_t *na_central_inbox(unsigned node) {
-    return centrals[node] != NULL ? &centrals[node]->inbox : NULL;
+    return na_node_many && centrals[node] != NULL ? &centrals[node]->inbox : NULL;
 }
 
 bool na_transfer_put(unsigned node, unsigned cls, unsigned tcache, na_batch_t batch) {

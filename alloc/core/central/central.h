@@ -140,7 +140,7 @@ void na_span_list_end(na_span_list_t *spans);
 
 /* Makes the lists of a node; false: no memory. Idempotent; the caller holds the cache-list lock. */
 bool na_central_init(unsigned node);
-/* NULL: the node has no lists yet. */
+/* NULL: the node has no lists yet, or is the only one. */
 na_inbox_t *na_central_inbox(unsigned node);
 
 /* `tcache`: who puts or takes (its id); NA_OWNER_NONE, for the rest of a batch that was taken: it

@@ -132,8 +132,8 @@ static na_tcache_t *adopt(unsigned node) {
 static na_tcache_t *make_tcache(unsigned node) {
     uint32_t id = na_tcache_count() + 1;
     if (id >= NA_TCACHES_MAX || !na_central_init(node)) return NULL;
-    na_tcache_t *tcache =
-        na_meta_alloc(sizeof *tcache, na_os_page < TCACHE_PAGE ? na_os_page : TCACHE_PAGE);
+    size_t size = na_node_many ? sizeof(na_tcache_t) : offsetof(na_tcache_t, posts.outbox.blocks);
+    na_tcache_t *tcache = na_meta_alloc(size, na_os_page < TCACHE_PAGE ? na_os_page : TCACHE_PAGE);
     if (tcache == NULL) return NULL;
     tcache->id = (uint16_t)id;
     tcache->node = (uint8_t)node;
