@@ -132,9 +132,19 @@ double na_place_gain(const na_flows_t *set, const na_verdicts_t *verdicts, const
 na_bounds_t na_place_promise(const na_flows_t *set, const na_verdicts_t *verdicts,
                              const na_verdict_t *v) {
     const na_nprof_access_source_t *s = &set->sources[verdicts->source].of;
-    /* As many of all accesses as of the object's, by weight. */
-    double n = v->measure.independent * verdicts->weight / v->measure.weight;
-    na_bounds_t b = na_score_interval(na_place_gain(set, verdicts, v), n);
+    na_place_t place = na_place_for(set, verdicts, v);
+    double gain = 0, independent = 0, weight = 0;
+    for (uint32_t i = 0; i < verdicts->count; i++) { /* a rule is for all blocks of the site */
+        const na_verdict_t *o = &verdicts->items[i];
+        if (o->group != v->group) continue;
+        na_place_t other = na_place_for(set, verdicts, o);
+        if (other.place != place.place || other.node != place.node || other.own_lines) continue;
+        gain += na_place_gain(set, verdicts, o);
+        independent += o->measure.independent;
+        weight += o->measure.weight;
+    }
+    /* As many of all accesses as of the site's, by weight. */
+    na_bounds_t b = na_score_interval(gain < 1 ? gain : 1, independent * verdicts->weight / weight);
     if (v->kind == NA_VERDICT_PARTITION) b.low = 0; /* who fills it is done before many samples */
     return (na_bounds_t){na_share_at_worst(s, b.low, true) * (1 - 1.0 / NA_POLICY_CONTROL),
                          na_share_at_worst(s, b.high, false)};

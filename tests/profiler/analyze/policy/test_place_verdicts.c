@@ -132,3 +132,22 @@ Test(place_verdicts, spreading_promises_all) {
     cr_expect_float_eq(na_place_gain(&j.flows, &j.verdicts, v), 1, 1e-9);
     judged_free(&j);
 }
+
+/* Each of a site's two blocks has a verdict of its own: the rule is for both. */
+Test(place_verdicts, promises_for_the_whole_site) {
+    made_t m;
+    judged_t j;
+    made_begin(&m);
+    for (uint32_t b = 0; b < 2; b++) {
+        uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
+        for (uint32_t i = 0; i < 2000; i++)
+            made_touch(&m, block, 2 + b, 1, 0);
+    }
+    made_judge(&m, &j);
+    for (uint32_t i = 0; i < j.verdicts.count; i++) {
+        na_bounds_t b = na_place_promise(&j.flows, &j.verdicts, &j.verdicts.items[i]);
+        cr_expect_gt(b.low, 0.86);
+        cr_expect_gt(b.high, 0.99);
+    }
+    judged_free(&j);
+}
