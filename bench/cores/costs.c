@@ -1,4 +1,4 @@
-/* costs.c - what this machine's costs are, in the model's terms (model.h): numalloc-cores-costs
+/* costs.c - what this machine's costs are, in the model's terms (model.h): costs
  *
  * Prints NAME=CYCLES, a line each, for `numalloc-bench cores --here`. A cycle is 0.4 ns, as the
  * model's. Each figure is the least of many rounds, for others may use the machine; of `near` the
@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +137,6 @@ static double drop_one(char *p) {
     return best;
 }
 
-/* The other thread: writes the lines, or waits in the kernel, as it is told. */
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -146,6 +144,7 @@ static int by_value(const void *a, const void *b) {
 
 enum { WRITE = 1, SPIN, FUTEX, END, DONE };
 
+/* The other thread: writes the lines, or waits in the kernel, as it is told. */
 static void *other(void *unused) {
     (void)unused;
     bind_to(1);

@@ -27,8 +27,8 @@ def natively(place, preload, load, threads, operations):
 
 
 def compare(place, loads, libraries, emulated, operations):
-    """Prints both. `emulated(load, threads, library, options)`: cycles an operation."""
-    measured = costs(place)
+    """Prints both, and how many ratios agree. `emulated(load, threads, library, options)`: cycles an operation."""
+    measured, near, ratios = costs(place), 0, 0
     print("costs here, in cycles of 0.4 ns:", " ".join(measured), flush=True)
     print(f"{'load':8} {'threads':>7} {'allocator':10} {'here, ns':>9} {'emulated':>9} {'to the first':>12} {'emulated':>9}")
     for load in loads:
@@ -41,6 +41,10 @@ def compare(place, loads, libraries, emulated, operations):
             model = [emulated(load, threads, path, measured) for path in libraries.values()]
             for i, name in enumerate(libraries):
                 ratio, modelled = real[i] / real[0], model[i] / model[0]
-                mark = "" if abs(modelled / ratio - 1) <= APART else "  apart"
+                agree = abs(modelled / ratio - 1) <= APART
+                mark = "" if agree else "  apart"
+                ratios += i > 0  # the first is held against itself
+                near += i > 0 and agree
                 print(f"{load:8} {threads:7} {name:10} {real[i]:9.1f} {model[i]:9.1f} {ratio:12.2f} {modelled:9.2f}{mark}",
                       flush=True)
+    print(f"{near} of {ratios} ratios to the first agree within {APART:.0%}")
