@@ -1,9 +1,11 @@
 /* newcpus.c - processors are plugged into the machine while the program runs:
  *
- *     lab-newcpus NODE...            a thread that runs on the new one has its blocks there, or,
- * where the node has no memory, on the nearest; one that comes there, too lab-newcpus by SOURCE
- * NODE     a profile (of the library TRUTH_LIB) that began before has samples of the new one, and
- * never counts them as another node's */
+ *     lab-newcpus NODE...
+ *     lab-newcpus by SOURCE NODE
+ *
+ * A thread that begins on the new one, or comes to it, has its blocks on that node; where it has no
+ * memory, on the nearest. `by`: a profile (of the library TRUTH_LIB) that began before has samples
+ * of the new one, and never counts them as another node's. */
 #include "lab.h"
 
 #include <sys/mman.h>
