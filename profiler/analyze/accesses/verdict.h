@@ -137,10 +137,6 @@ typedef enum na_undecided {
 } na_undecided_t;
 extern const char *const na_undecided_names[]; /* "", "source", "samples", "between" */
 
-/* Most objects have fewer samples than say how each is used: more of each are needed, and a longer
- * run brings more objects. */
-#define na_measure_is_sparse(m) (2 * (uint64_t)(m)->sparse > (m)->instances)
-
 /* What is known of the accesses to some objects. Shares are of weights. */
 typedef struct na_measure {
     uint32_t samples;   /* that count: of the source; where it says so, that left the core */
@@ -319,6 +315,12 @@ static inline bool na_measure_may_be_false_sharing(const na_measure_t *measure) 
     return na_measure_shares_lines(measure) &&
            (measure->word_own >= na_limit(NA_T_LINE_OWN) ||
             measure->word_unwritten >= na_limit(NA_T_LINE_READERS));
+}
+
+/* Most objects have fewer samples than say how each is used: more of each are needed, and a longer
+ * run brings more objects. */
+static inline bool na_measure_is_sparse(const na_measure_t *measure) {
+    return measure->sparse > measure->instances / 2;
 }
 
 /* The turns of a measure were looked at often enough: hardly any lies between them unseen. */

@@ -138,7 +138,7 @@ na_bounds_t na_place_promise(const na_flows_t *set, const na_verdicts_t *verdict
         const na_verdict_t *o = &verdicts->items[i];
         if (o->group != v->group) continue;
         na_place_t other = na_place_for(set, verdicts, o);
-        if (other.place != place.place || other.node != place.node || other.own_lines) continue;
+        if (other.place != place.place || other.node != place.node) continue;
         gain += na_place_gain(set, verdicts, o);
         independent += o->measure.independent;
         weight += o->measure.weight;

@@ -24,10 +24,11 @@ na_place_t na_place_for(const na_flows_t *set, const na_verdicts_t *verdicts,
 double na_place_gain(const na_flows_t *set, const na_verdicts_t *verdicts,
                      const na_verdict_t *verdict);
 
-/* What a rule on places promises: the 95 % interval of that share, as far as samples go, had all
- * that were lost spoken against it or for it. The lower end leaves out the control, the blocks that
- * keep default placement (of few blocks there may be none). Of first touch it is 0: samples do not
- * tell that nobody writes to all of it first. */
+/* What a rule on places promises, for all verdicts on its site that make the same one: the 95 %
+ * interval of that share, as far as samples go, had all that were lost spoken against it or for it.
+ * The lower end leaves out the control, the blocks that keep default placement (of few blocks there
+ * may be none). Of first touch it is 0: samples do not tell that nobody writes to all of it first.
+ */
 na_bounds_t na_place_promise(const na_flows_t *set, const na_verdicts_t *verdicts,
                              const na_verdict_t *verdict);
 
