@@ -5,7 +5,7 @@
 #include "alloc/core/cache/bin.h"
 #include "alloc/core/central/block.h"
 #include "alloc/core/machine/topology.h"
-#include "alloc/core/page/purge.h"
+#include "alloc/core/page/backing.h"
 #include "alloc/core/page/scavenge_policy.h"
 #include "alloc/core/sys/os.h"
 #include "alloc/core/sys/thread.h"
@@ -49,7 +49,7 @@ unsigned na_tcache_attached(void) {
 void na_tcache_count_threads(uint32_t change) {
     attached += change;
     uint64_t threads = na_tcache_attached();
-    atomic_store_explicit(&na_purge_threads, (uint32_t)threads, memory_order_relaxed);
+    atomic_store_explicit(&na_prefault_threads, (uint32_t)threads, memory_order_relaxed);
     uint64_t share[] = {[NA_SHARE_GROWN] = NA_GROWN_BYTES / threads,
                         [NA_SHARE_YOUNG] = NA_YOUNG_BYTES / (threads * threads)};
     for (unsigned i = 0; i < NA_SHARES; i++)

@@ -718,31 +718,39 @@ void na_pages_shrink(na_free_pages_t *s) {
 #define NA_SLACK_BASE ((uint64_t)NA_PURGE_SLACK >> NA_PAGE_SHIFT)      /* pages */
 #define NA_SLACK_MOST ((uint64_t)NA_CACHED_BYTES / 4 >> NA_PAGE_SHIFT) /* pages */
 
-/* Pages that may be resident: what was in use at the latest peak, an eighth of it, and a slack that
- * doubles with the cap's base when what was purged is wanted back. */
-uint64_t na_pages_bound(const na_free_pages_t *s) {
-    if (na_pressure_is_critical()) return s->peak + na_pressure_slack();
-    uint64_t slack = NA_SLACK_BASE << s->cap_doublings;
-    return s->peak + s->peak / 8 + (slack < NA_SLACK_MOST ? slack : NA_SLACK_MOST);
-}
-
-bool na_pages_exceed(const na_free_pages_t *s) {
-    return s->used + s->dirty > na_pages_bound(s);
-}
-
 /* Pages with blocks: runs that are kept count as free ones. */
-static uint64_t in_blocks(const na_free_pages_t *s) {
+NA_INLINE uint64_t in_blocks(const na_free_pages_t *s) {
     uint64_t kept = atomic_load_explicit(&s->kept, memory_order_relaxed);
     return s->used > kept ? s->used - kept : 0;
 }
 
+NA_INLINE bool is_new_peak(const na_free_pages_t *s, uint64_t now) {
+    return in_blocks(s) > s->peak || now > s->peak_at + NA_PURGE_PEAK_MS;
+}
+
+/* What was in use at the latest peak, an eighth of it, and a slack that doubles with the cap's base
+ * when what was purged is wanted back. */
+NA_RACY uint64_t na_pages_bound(const na_free_pages_t *s, uint64_t now) {
+    uint64_t peak = is_new_peak(s, now) ? in_blocks(s) : s->peak;
+    if (na_pressure_is_critical()) return peak + na_pressure_slack();
+    uint64_t slack = NA_SLACK_BASE << s->cap_doublings;
+    return peak + peak / 8 + (slack < NA_SLACK_MOST ? slack : NA_SLACK_MOST);
+}
+
+NA_INLINE uint64_t lately(const na_free_pages_t *s) {
+    return atomic_load_explicit(&s->clock, memory_order_relaxed);
+}
+
+bool na_pages_exceed(const na_free_pages_t *s) {
+    return s->used + s->dirty > na_pages_bound(s, lately(s));
+}
+
 bool na_pages_beyond_peak(na_free_pages_t *s, uint64_t clean) {
-    uint64_t now = atomic_load_explicit(&s->clock, memory_order_relaxed);
-    uint64_t in_use = in_blocks(s);
-    if (in_use > s->peak || now > s->peak_at + NA_PURGE_PEAK_MS) {
-        s->peak = in_use;
+    uint64_t now = lately(s);
+    if (is_new_peak(s, now)) {
+        s->peak = in_blocks(s);
         s->peak_at = now;
     }
     uint64_t lot = na_pressure_is_critical() ? na_pressure_slack() : NA_LOT_PAGES;
-    return clean > 0 && s->used + s->dirty > na_pages_bound(s) + lot;
+    return clean > 0 && s->used + s->dirty > na_pages_bound(s, now) + lot;
 }

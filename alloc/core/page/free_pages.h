@@ -458,14 +458,15 @@ void na_pages_restore(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t pages, bo
 /* Takes a hugepage off the list of old ones until its pages change again. */
 void na_pages_forget_age(na_free_pages_t *s, na_hugepage_t *hp);
 
-/* --- how much may be resident; with the lock --- */
+/* --- how much may be resident --- */
 
 /* Pages that are worth a call of the system. */
 #define NA_LOT_PAGES (NA_SLACK_BYTES / 2 >> NA_PAGE_SHIFT)
 
-/* Pages that may be: what was in use at the latest peak, and a slack (purge.h). */
-uint64_t na_pages_bound(const na_free_pages_t *s);
-/* What is resident passes it. */
+/* Pages that may be: what was in use at the latest peak, and a slack (purge.h). `now` in ms. A
+ * racing guess without the lock. */
+uint64_t na_pages_bound(const na_free_pages_t *s, uint64_t now);
+/* What is resident passes it. With the lock, as the next. */
 bool na_pages_exceed(const na_free_pages_t *s);
 /* Pages were taken of which `clean` held no memory; true: it is time for na_purge_to_peak, without
  * the lock. */

@@ -150,7 +150,6 @@ enum {
     LOOK_MS = NA_POLL_MS,        /* the least time between two looks */
     FULL_PAGES = NA_LOT_PAGES,   /* less than that is no room */
     PURGE_LEAST = NA_HUGE_PAGES, /* given back at a time when the node is full */
-    NODES_SLACK = LOOK_PAGES,
 };
 
 typedef struct na_strays {
@@ -173,30 +172,20 @@ void na_pageheap_count_stray(unsigned home, unsigned node, uint32_t pages, bool 
 
 /* Kaminski's threshold, made exact. His allocator reuses another node's memory once the process
  * holds a fixed amount; this one has the other nodes give back what they do not use, and grows at
- * home: when what all nodes hold passes the latest peaks of what they had in use by an eighth and a
- * slack. */
-static void na_pageheap_purge_others(unsigned node) {
-    uint64_t now = na_os_ms(), bound = 0, held = 0, elsewhere = 0;
+ * home: when what all nodes hold passes what each may for itself (na_pages_bound). A guess: the
+ * nodes' locks are not held. */
+NA_RACY static void na_pageheap_purge_others(unsigned node) {
+    uint64_t now = na_os_ms(), bound = 0, held = 0;
     for (unsigned i = 0; i < NA_PAGES_SETS; i = na_pages_next(i)) {
-        na_free_pages_t *s = &na_free_pages[i];
-        na_lock(&s->lock);
-        bool late = now < s->peak_at + NA_PURGE_PEAK_MS && s->peak > s->used;
-        bound += late ? s->peak : s->used;
+        const na_free_pages_t *s = &na_free_pages[i];
+        if (s->committed == 0) continue;
+        bound += na_pages_bound(s, now);
         held += s->used + s->dirty;
-        if (i != node && i != NA_PAGES_FIRST_TOUCH(node)) elsewhere += s->dirty;
-        na_unlock(&s->lock);
     }
-    bound += bound / 8 + NODES_SLACK;
-    for (unsigned i = 0; i < NA_PAGES_SETS && held > bound && elsewhere > 0; i = na_pages_next(i)) {
-        if (i == node || i == NA_PAGES_FIRST_TOUCH(node)) continue;
-        na_free_pages_t *s = &na_free_pages[i];
-        na_lock(&s->lock);
-        uint64_t dirty = s->dirty;
-        na_unlock(&s->lock);
-        uint64_t too_much = held - bound;
-        uint64_t purged = na_purge_trim(s, dirty > too_much ? dirty - too_much : 0);
+    for (unsigned i = 0; i < NA_PAGES_SETS && held > bound; i = na_pages_next(i)) {
+        if (i == node || i == NA_PAGES_FIRST_TOUCH(node) || na_free_pages[i].dirty == 0) continue;
+        uint64_t purged = na_purge_for_others(&na_free_pages[i], held - bound);
         held -= purged < held ? purged : held;
-        elsewhere -= purged < elsewhere ? purged : elsewhere;
     }
 }
 

@@ -5,20 +5,12 @@
 #include "alloc/core/sys/options.h"
 #include "alloc/core/sys/os.h"
 
-#define NA_CAP_BASE       ((uint64_t)NA_PURGE_CAP_BASE >> NA_PAGE_SHIFT) /* pages */
-#define NA_MANY_DOUBLINGS 1u           /* with so many threads: 16 MiB */
-#define NA_REGRET_LEAST   NA_LOT_PAGES /* less says nothing */
-#define NA_TICK_PAGES     ((uint64_t)NA_PURGE_TICK >> NA_PAGE_SHIFT) /* pages */
-#define NA_CLOCK_PAGES    ((int64_t)NA_LOT_PAGES) /* freed between two looks at the clock */
-#define NA_REFUSED_WAIT   NA_IDLE_MS
-#define NA_PRESSURE_CAP   ((uint64_t)NA_PURGE_CAP_CRITICAL >> NA_PAGE_SHIFT) /* pages */
-
-_Atomic(uint32_t) na_purge_threads;
-
-static uint32_t na_purge_doublings(const na_free_pages_t *s) {
-    bool many = atomic_load_explicit(&na_purge_threads, memory_order_relaxed) >= NA_PURGE_MANY;
-    return many && s->cap_doublings > NA_MANY_DOUBLINGS ? NA_MANY_DOUBLINGS : s->cap_doublings;
-}
+#define NA_CAP_BASE     ((uint64_t)NA_PURGE_CAP_BASE >> NA_PAGE_SHIFT) /* pages */
+#define NA_REGRET_LEAST NA_LOT_PAGES                                   /* less says nothing */
+#define NA_TICK_PAGES   ((uint64_t)NA_PURGE_TICK >> NA_PAGE_SHIFT)     /* pages */
+#define NA_CLOCK_PAGES  ((int64_t)NA_LOT_PAGES) /* freed between two looks at the clock */
+#define NA_REFUSED_WAIT NA_IDLE_MS
+#define NA_PRESSURE_CAP ((uint64_t)NA_PURGE_CAP_CRITICAL >> NA_PAGE_SHIFT) /* pages */
 
 /* Free dirty pages of the node's other store: one has what lies at home, one what its user touches
  * first. A guess, without its lock. */
@@ -31,7 +23,7 @@ NA_RACY static uint64_t na_purge_dirty_beside(const na_free_pages_t *s) {
 
 static uint64_t na_purge_cap_pages(const na_free_pages_t *s) {
     if (na_pressure_is_critical()) return NA_PRESSURE_CAP;
-    uint64_t base = NA_CAP_BASE << na_purge_doublings(s);
+    uint64_t base = NA_CAP_BASE << s->cap_doublings;
     if (na_node_many) { /* what one store may keep two do together, each a fourth in any case */
         uint64_t beside = na_purge_dirty_beside(s);
         base = beside < base / 4 * 3 ? base - beside : base / 4;
@@ -164,13 +156,19 @@ bool na_purge_wanted(na_free_pages_t *s, uint64_t now) {
     return NA_UNLIKELY(s->dirty > cap) && !s->purging && now >= s->purge_not_before;
 }
 
+/* With the lock: pages are purged that may be wanted back. */
+static uint64_t na_purge_spell(na_free_pages_t *s) {
+    uint64_t now = na_now(s);
+    if (now > s->cap_purged_at + s->delay) s->cap_purged = s->cap_regret = 0; /* a new spell */
+    s->cap_purged_at = now;
+    return now;
+}
+
 void na_purge_cap(na_free_pages_t *s) {
     na_lock(&s->lock);
     if (!s->purging) {
         s->purging = na_thread_tag();
-        uint64_t now = na_now(s);
-        if (now > s->cap_purged_at + s->delay) s->cap_purged = s->cap_regret = 0; /* a new spell */
-        s->cap_purged_at = now;
+        uint64_t now = na_purge_spell(s);
         na_hugepage_t *hp;
         while (s->dirty > (s->delay ? na_purge_cap_pages(s) / 2 : 0) && (hp = na_purge_oldest(s))) {
             uint64_t purged;
@@ -189,16 +187,15 @@ void na_purge_cap(na_free_pages_t *s) {
 /* Moving memory costs little, giving it back and clearing new memory 50 times as much: that waits
  * for a sixteenth more. */
 static bool na_purge_far_exceeds(const na_free_pages_t *s) {
-    return s->used + s->dirty > na_pages_bound(s) + (na_pressure_is_critical() ? 0 : s->peak / 16);
+    uint64_t bound = na_pages_bound(s, atomic_load_explicit(&s->clock, memory_order_relaxed));
+    return s->used + s->dirty > bound + (na_pressure_is_critical() ? 0 : s->peak / 16);
 }
 
 void na_purge_to_peak(na_free_pages_t *s) {
     na_lock(&s->lock);
     if (!s->purging && na_purge_far_exceeds(s)) {
         s->purging = na_thread_tag();
-        uint64_t now = na_now(s);
-        if (now > s->cap_purged_at + s->delay) s->cap_purged = s->cap_regret = 0; /* a new spell */
-        s->cap_purged_at = now;
+        uint64_t now = na_purge_spell(s);
         na_hugepage_t *hp;
         uint64_t purged;
         while (na_pages_exceed(s) && (hp = na_purge_oldest(s))) {
@@ -251,15 +248,29 @@ void na_purge_tick(na_free_pages_t *s, uint64_t now) {
     na_unlock(&s->lock);
 }
 
-uint64_t na_purge_trim(na_free_pages_t *s, uint64_t keep) {
+static uint64_t na_purge_down_to(na_free_pages_t *s, uint64_t keep, bool by_cap) {
     uint64_t sum = 0, purged;
-    na_lock(&s->lock);
     na_hugepage_t *hp;
     uint64_t most = s->dirty; /* others may go on freeing: no more than there is now */
     while (s->dirty > keep && sum < most && (hp = na_purge_oldest(s))) {
-        if (!na_purge_hugepage(s, hp, false, &purged)) break;
+        if (!na_purge_hugepage(s, hp, by_cap, &purged)) break;
         sum += purged;
     }
+    return sum;
+}
+
+uint64_t na_purge_trim(na_free_pages_t *s, uint64_t keep) {
+    na_lock(&s->lock);
+    uint64_t sum = na_purge_down_to(s, keep, false);
+    na_unlock(&s->lock);
+    return sum;
+}
+
+uint64_t na_purge_for_others(na_free_pages_t *s, uint64_t pages) {
+    na_lock(&s->lock);
+    na_purge_spell(s);
+    uint64_t sum = na_purge_down_to(s, s->dirty > pages ? s->dirty - pages : 0, true);
+    s->cap_purged += sum;
     na_unlock(&s->lock);
     return sum;
 }

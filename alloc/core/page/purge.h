@@ -3,9 +3,8 @@
  * By age: pages free for longer than the delay, whenever a slow path looks (na_purge_tick). By cap:
  * a program that frees much and goes quiet never looks again, so a free that leaves too much dirty
  * purges at once. The cap is an eighth of what is in use, at least 8 MiB; that base doubles (up to
- * 1 GiB) when a good part of what the cap took is wanted back within the delay, and halves after
- * seconds without such regret. From 64 threads on it doubles once: any of them may be the last one
- * that calls before all sleep.
+ * 1 GiB) when a good part of what was taken is wanted back within the delay, and halves after
+ * seconds without such regret.
  *
  * By peak: a program that goes on to other sizes may find that none of the free pages fit, and
  * grow while many lie idle. When it takes clean pages and what is resident passes the latest peak
@@ -19,7 +18,6 @@
 #ifndef NUMALLOC_ALLOC_CORE_PAGE_PURGE_H
 #define NUMALLOC_ALLOC_CORE_PAGE_PURGE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,8 +26,6 @@
 
 /* With the lock, before pages are given back: the time to give them at. */
 uint64_t na_purge_clock(na_free_pages_t *s, uint32_t pages);
-/* So many threads have a thread cache; kept by who counts them. */
-extern _Atomic(uint32_t) na_purge_threads;
 /* With the lock, after: true if na_purge_cap should be called, without the lock. */
 bool na_purge_wanted(na_free_pages_t *s, uint64_t now);
 void na_purge_cap(na_free_pages_t *s);
@@ -41,6 +37,8 @@ void na_purge_to_peak(na_free_pages_t *s);
 void na_purge_tick(na_free_pages_t *s, uint64_t now);
 /* Without the lock: until at most `keep` pages are dirty. Pages purged. */
 uint64_t na_purge_trim(na_free_pages_t *s, uint64_t keep);
+/* The same of so many pages, for other nodes: it may be regretted, as what the cap takes. */
+uint64_t na_purge_for_others(na_free_pages_t *s, uint64_t pages);
 /* Without the lock: all free pages, also those that only the huge page of the system around them
  * makes resident; what is left of huge pages is split. */
 void na_purge_everything(na_free_pages_t *s);

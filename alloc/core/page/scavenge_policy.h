@@ -55,7 +55,7 @@
 
 #include "alloc/core/sys/tuned.h"
 
-#define NA_OTHERS_AT_ONCE   (4 * NA_PURGE_MANY) /* thread caches looked over at once */
+#define NA_OTHERS_AT_ONCE   (4 * NA_BATCH_BLOCKS) /* thread caches looked over at once */
 #define NA_PURGE_CAP_MOST   7u /* doublings of the cap, from 8 MiB to 16 * NA_CACHED_BYTES */
 #define NA_TRANSFER_IDLE_MS (NA_IDLE_MS / 2) /* batches in the transfer cache */
 #define NA_IDLE_DRAWN       NA_LITTLE_BYTES /* drawn from spans, and a bin was not used meanwhile */

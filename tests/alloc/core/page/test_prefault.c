@@ -341,8 +341,9 @@ Test(huge, what_others_use_is_not_touched) {
 
 Test(huge, many_threads_that_use_little) {
     start(NULL, NULL);
-    na_purge_threads = NA_PURGE_MANY;
-    grow(NA_PURGE_MANY * THREAD - MIB);
+    enum { THREADS = 64 };
+    na_prefault_threads = THREADS;
+    grow(THREADS * THREAD - MIB);
     cr_assert_eq(asked, 0);
     cr_assert_eq(populated, 0);
     grow(10 * MIB);
