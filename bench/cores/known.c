@@ -4,6 +4,8 @@
  *   pingpong   two threads that add to one word in turn, 1,000 times each. Each waits, without
  * reading it, until the other has added: by a wait of the kernel. So each addition moves the line
  *   shared     two threads that read one line that nobody writes: no line moves but the first time
+ *   child      each of two threads starts one that adds 1,000 times, and waits for its end: what it
+ *              did counts
  *
  * An operation is an addition or a read. */
 #define _GNU_SOURCE
@@ -33,7 +35,7 @@ static void pass_turn(unsigned me) {
 static void run(unsigned me, unsigned times) {
     for (unsigned i = 0; i < times; i++) {
         if (what == 'i' && (me != 0 || i != 0)) wait_for_turn(me);
-        if (what == 'h')
+        if (what == 's')
             (void)atomic_load(&common.word);
         else
             atomic_fetch_add(what == 'i' ? &common.word : &own[me].word, 1);
@@ -41,12 +43,26 @@ static void run(unsigned me, unsigned times) {
     }
 }
 
+static void *run_as_child(void *arg) {
+    run((unsigned)(uintptr_t)arg, TIMES);
+    return NULL;
+}
+
+static void run_child(void *arg) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run_as_child, arg) != 0) _exit(1);
+    pthread_join(thread, NULL);
+}
+
 static void *work(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg;
     run(me, 2);
     pthread_barrier_wait(&barrier);
     syscall(MARK, MARK_BEGIN);
-    run(me, TIMES);
+    if (what == 'c')
+        run_child(arg);
+    else
+        run(me, TIMES);
     syscall(MARK, MARK_END, TIMES);
     pthread_barrier_wait(&barrier);
     return NULL;
@@ -54,8 +70,8 @@ static void *work(void *arg) {
 
 int main(int argc, char **argv) {
     pthread_t thread[2];
-    what = argc == 2 ? argv[1][1] : 0; /* r, i, h */
-    if (what != 'r' && what != 'i' && what != 'h') return 2;
+    what = argc == 2 ? argv[1][argv[1][0] == 'p'] : 0; /* r, i, s, c */
+    if (what != 'r' && what != 'i' && what != 's' && what != 'c') return 2;
     pthread_barrier_init(&barrier, NULL, 2);
     for (uintptr_t i = 0; i < 2; i++)
         if (pthread_create(&thread[i], NULL, work, (void *)i) != 0) return 1;

@@ -62,7 +62,8 @@ enum { CPUS_MAX = 256, NODES_MAX = 16, THREADS_MAX = 2048, CALLS_MAX = 512 };
 enum { LINE = 64, PAGE = 4096, LINES_PER_PAGE = PAGE / LINE };
 #define NEVER UINT64_MAX
 
-/* What is counted. Of a thread: while it is between its marks. */
+/* What is counted. Of a thread: while it is between its marks; and of one that it starts then, all.
+ */
 struct counts {
     uint64_t operations, instructions, busy, waiting; /* the last two in units */
     uint64_t near, far;                               /* lines from another processor's cache */
@@ -75,7 +76,7 @@ enum state { GONE, READY, WAITING, ASKING };
 
 struct thread {
     uint64_t clock, stores; /* now; when the store buffer is empty */
-    uint64_t began, began_waiting, waited;
+    uint64_t waited;
     enum state state;
     int index, cpu;
     uint64_t deadline, word; /* WAITING: until when, on which word */
@@ -153,6 +154,8 @@ const char *calls_name(int number);
 void plugin_report(FILE *out);
 
 /* report.c */
+/* It begins now. */
+void report_new(struct thread *thread, bool counted);
 void report_begin(struct thread *thread);
 void report_end(struct thread *thread, uint64_t operations);
 void report_write(int status);

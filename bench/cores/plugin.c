@@ -117,7 +117,7 @@ void plugin_report(FILE *out) {
 }
 
 static void created(int index, int by) {
-    turns_new(index, by);
+    report_new(turns_new(index, by), machine.thread[by].counted);
 }
 static void begun(int index) {
     turns_begin(&machine.thread[index]);
@@ -125,7 +125,7 @@ static void begun(int index) {
 static void ended(int index, uint64_t cleared) {
     struct thread *thread = &machine.thread[index];
     if (cleared != 0) turns_wake(thread, cleared, UINT32_MAX, INT32_MAX);
-    if (!machine.marked) report_end(thread, 0);
+    if (!machine.marked || thread->counted) report_end(thread, 0);
     turns_end(thread);
 }
 static int tid(int index) {

@@ -10,15 +10,19 @@ static void settle(struct thread *thread) {
     thread->counts->busy = thread->clock - thread->waited;
 }
 
+void report_new(struct thread *thread, bool counted) {
+    settle(thread);
+    *thread->before = *thread->counts;
+    thread->counted = counted;
+}
+
 void report_begin(struct thread *thread) {
     if (!machine.marked) {
         memset(&machine.sum, 0, sizeof machine.sum);
         lines_forget();
     }
     machine.marked = true;
-    settle(thread);
-    *thread->before = *thread->counts;
-    thread->counted = true;
+    report_new(thread, true);
 }
 
 /* All members of struct counts are of one type. */

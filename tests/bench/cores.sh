@@ -34,6 +34,10 @@ for what in private shared; do
     ((moved <= 4)) || fail "$what: a line moved $moved times"
 done
 
+# What a thread's children do is its own: an addition is a locked instruction.
+locked=$(known child pack | python3 -c 'import json, sys; print(json.load(sys.stdin)["locked"])')
+((locked >= 2000 && locked < 3000)) || fail "children that add 2,000 times: $locked locked instructions"
+
 load() { # SEED -> the figures of a load with many threads
     "$cores" --run --raw --threads 16 --nodes 4 --seed "$1" --allocators glibc -- "$place/load" handoff 16 100
 }
