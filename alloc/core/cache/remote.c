@@ -73,7 +73,7 @@ static bool has_remote(const na_tcache_t *tcache) {
 }
 
 void na_remote_drain_abandoned(na_tcache_t *tcache) {
-    if (atomic_load(&tcache->shared.warm) &&
+    if (atomic_load(&tcache->shared.warm) != 0 &&
         atomic_load_explicit(&tcache->shared.remote_bytes, memory_order_relaxed) <= NA_WARM_REMOTE)
         return;
     while (has_remote(tcache)) {

@@ -23,9 +23,10 @@
  * ABANDONED and on its node's idle list, keeping its spans; the next thread on the node adopts the
  * one that was abandoned last. Its id is what page tags name as owner. While abandoned, whoever
  * posts to it BORROWS it (one at a time) to put the remote frees into its spans, so that memory of
- * dead threads is not stranded. A few abandoned thread caches whose bins hold little stay WARM:
- * they keep it, and a few remote frees, for the next thread, and give it back when none comes for a
- * second or two.
+ * dead threads is not stranded. Abandoned thread caches whose bins hold little stay WARM: they keep
+ * it, and a few remote frees, for the next thread, and give it back when none comes for a second or
+ * two. What they keep is bounded, not how many they are: programs of short threads have as many as
+ * threads at a time.
  *
  * Gate. Everything beyond popping, pushing and granting runs between na_gate_enter and
  * na_gate_leave. It is a lock that only its thread cache's thread ever waits for: another thread
@@ -226,7 +227,8 @@ typedef struct na_tcache_shared {
     _Atomic(int32_t) remote_limit; /* doublings of NA_REMOTE_LEAST; below 0: halvings */
     _Atomic(uint32_t) remote_taken, remote_seen;
     _Atomic(uint32_t) user; /* na_tcache_user_t */
-    _Atomic(bool) warm;     /* abandoned, and may have some remote frees */
+    _Atomic(bool) passed;   /* warm when somebody last came by (scavenge.c) */
+    _Atomic(uint32_t) warm; /* abandoned, and kept so many bytes; 0: it is not warm */
     _Atomic(na_batch_t) remote_free[NA_CLASS_COUNT];
 } na_tcache_shared_t;
 
@@ -321,6 +323,9 @@ NA_INLINE bool na_tcache_has_remote(const na_tcache_t *tcache, unsigned cls) {
 extern NA_NEAR uintptr_t na_tcaches[NA_TCACHES_MAX];
 NA_INLINE na_tcache_t *na_tcache_by_id(unsigned id) {
     return na_batch_first(na_tcaches[id]);
+}
+NA_INLINE bool na_tcache_is_warm(const na_tcache_t *tcache) {
+    return atomic_load_explicit(&tcache->shared.warm, memory_order_relaxed) != 0;
 }
 /* The node that blocks of a page tag go home to. */
 NA_INLINE unsigned na_node_by_tag(uint32_t tag) {

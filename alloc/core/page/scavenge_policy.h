@@ -70,9 +70,9 @@
 #define NA_OUTBOX_BYTES     NA_LITTLE_BYTES       /* of other nodes, by one thread */
 #define NA_OTHERS_MS        NA_IDLE_MS            /* threads that sleep, warm thread caches */
 #define NA_OTHERS_BYTES     NA_SLACK_BYTES /* of one that sleeps: what it can be made to wait for */
-#define NA_WARM_ALL         (2 * NA_SLACK_BYTES)         /* in the bins of all warm ones, */
-#define NA_WARM_BYTES       (NA_WARM_ALL / 4)            /* of one, */
-#define NA_WARM_REMOTE      (NA_WARM_ALL / NA_WARM_MOST) /* and its remote frees */
+#define NA_WARM_ALL         (NA_CACHED_BYTES / 4)   /* kept by all warm ones: in the bins */
+#define NA_WARM_BYTES       (NA_CACHED_BYTES / 128) /* of one at most, */
+#define NA_WARM_REMOTE      NA_BATCH_BYTES          /* and for its remote frees */
 /* Free pages of a node; bytes, in pages of ours where purge.c uses them. */
 #define NA_PURGE_CAP_BASE     (NA_CACHED_BYTES / 8) /* or an eighth of what is used */
 #define NA_PURGE_CAP_CRITICAL NA_SLACK_BYTES        /* while pressure is critical */

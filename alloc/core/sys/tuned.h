@@ -23,7 +23,6 @@
 /* Counts. */
 #define NA_BATCH_BLOCKS   64u /* and no more blocks, linked one by one: frees by others */
 #define NA_CREDIT_MAX     256 /* calls without a slow path: what a profile that begins may miss */
-#define NA_WARM_MOST      16u /* warm thread caches: programs of short threads */
 #define NA_TRIES          8u  /* places, runs or calls at once: no call takes long */
 #define NA_SCATTERED_MANY 2   /* batches freed in random order: redis after FLUSHALL */
 #define NA_INSPECTED      4   /* newest free blocks that are looked at: double frees */

@@ -175,7 +175,7 @@ static na_tcache_t *attach(void) {
 
 /* Behind the gate. */
 static void put_away(na_tcache_t *tcache) {
-    if (atomic_load_explicit(&tcache->shared.warm, memory_order_relaxed)) return; /* tried before */
+    if (na_tcache_is_warm(tcache)) return; /* tried before */
     na_large_bins_flush(tcache);
     na_layers_flush(tcache);
     if (na_warm_keep(tcache))

@@ -20,14 +20,7 @@
 #include "alloc/core/thread/switch.h"
 #include "pagemap/pagemap.h"
 
-/* Abandoned thread caches that kept what was in their bins. An entry is a hint, and its thread
- * cache's: whoever holds a thread cache that is not warm any more removes it. */
-static struct {
-    _Atomic(na_tcache_t *) tcache;
-    _Atomic(uint32_t) bytes;
-    _Atomic(bool) passed; /* it was there when somebody last came by */
-} warm[NA_WARM_MOST];
-static _Atomic(uint64_t) warm_bytes; /* late by what is being added or removed */
+static _Atomic(uint64_t) warm_bytes; /* charged to all warm thread caches */
 
 static _Atomic(uint64_t) others_ms;                     /* when it was last done for others */
 static _Atomic(uint64_t) transfer_ms[NA_MAX_NODES + 1]; /* and for what a node keeps */
@@ -35,15 +28,9 @@ static _Atomic(uint64_t) transfer_ms[NA_MAX_NODES + 1]; /* and for what a node k
 /* --- warm thread caches --- */
 
 void na_warm_forget(na_tcache_t *tcache) {
-    if (!atomic_load_explicit(&tcache->shared.warm, memory_order_relaxed)) return;
-    atomic_store(&tcache->shared.warm, false);
-    for (unsigned i = 0; i < NA_WARM_MOST; i++) {
-        if (atomic_load_explicit(&warm[i].tcache, memory_order_relaxed) != tcache) continue;
-        uint32_t bytes = atomic_load_explicit(&warm[i].bytes, memory_order_relaxed);
-        atomic_store_explicit(&warm[i].tcache, NULL, memory_order_relaxed);
-        atomic_fetch_sub_explicit(&warm_bytes, bytes, memory_order_relaxed);
-        return;
-    }
+    if (!na_tcache_is_warm(tcache)) return;
+    uint32_t charged = atomic_exchange(&tcache->shared.warm, 0);
+    atomic_fetch_sub_explicit(&warm_bytes, charged, memory_order_relaxed);
 }
 
 /* Flushes one that nobody is adopting. */
@@ -56,21 +43,17 @@ static void flush_warm(na_tcache_t *tcache) {
     na_remote_drain_abandoned(tcache); /* remote frees whose poster saw it borrowed */
 }
 
+/* `bytes` are in its bins; the rest is for remote frees. */
 NA_INLINE bool keep_warm(na_tcache_t *tcache, uint64_t bytes) {
-    if (bytes + atomic_load_explicit(&warm_bytes, memory_order_relaxed) > NA_WARM_ALL) return false;
-    for (unsigned i = 0; i < NA_WARM_MOST; i++) {
-        na_tcache_t *none = NULL;
-        if (atomic_load_explicit(&warm[i].tcache, memory_order_relaxed) != NULL ||
-            !atomic_compare_exchange_strong_explicit(&warm[i].tcache, &none, tcache,
-                                                     memory_order_relaxed, memory_order_relaxed))
-            continue;
-        atomic_store_explicit(&warm[i].bytes, (uint32_t)bytes, memory_order_relaxed);
-        atomic_store_explicit(&warm[i].passed, false, memory_order_relaxed);
-        atomic_fetch_add_explicit(&warm_bytes, bytes, memory_order_relaxed);
-        atomic_store(&tcache->shared.warm, true);
-        return true;
+    uint64_t charge = bytes + NA_WARM_REMOTE;
+    uint64_t before = atomic_fetch_add_explicit(&warm_bytes, charge, memory_order_relaxed);
+    if (before + charge > NA_WARM_ALL) {
+        atomic_fetch_sub_explicit(&warm_bytes, charge, memory_order_relaxed);
+        return false;
     }
-    return false;
+    atomic_store_explicit(&tcache->shared.passed, false, memory_order_relaxed);
+    atomic_store(&tcache->shared.warm, (uint32_t)charge);
+    return true;
 }
 
 bool na_warm_keep(na_tcache_t *tcache) {
@@ -89,10 +72,12 @@ bool na_warm_keep(na_tcache_t *tcache) {
 }
 
 void na_scavenge_warm(bool all) {
-    for (unsigned i = 0; i < NA_WARM_MOST; i++) {
-        na_tcache_t *tcache = atomic_load_explicit(&warm[i].tcache, memory_order_relaxed);
-        if (tcache == NULL) continue;
-        if (atomic_exchange_explicit(&warm[i].passed, true, memory_order_relaxed) || all)
+    unsigned count = na_tcache_count();
+    for (unsigned id = 1;
+         id <= count && atomic_load_explicit(&warm_bytes, memory_order_relaxed) != 0; id++) {
+        na_tcache_t *tcache = na_tcache_by_id(id);
+        if (!na_tcache_is_warm(tcache)) continue;
+        if (atomic_exchange_explicit(&tcache->shared.passed, true, memory_order_relaxed) || all)
             flush_warm(tcache);
     }
 }

@@ -151,12 +151,12 @@ static void scavenge_others(void) {
 Test(tcache, a_warm_cache_has_some_remote_frees_until_it_cools) {
     static visit_t v = {.size = 48};
     run(&v);
-    unsigned cls = na_class_of(48);
+    unsigned cls = na_class_of(48), some = NA_WARM_REMOTE / 2 / 48;
     cr_assert(v.tcache->shared.warm);
-    for (unsigned i = 0; i < 1000; i++)
+    for (unsigned i = 0; i < some; i++)
         NA_FN(free)(v.blocks[i]);
     flush_remote_batches();
-    cr_assert_eq(v.tcache->shared.remote_bytes, 1000 * 48);
+    cr_assert_eq(v.tcache->shared.remote_bytes, some * 48);
     cr_assert_neq(v.tcache->shared.remote_free[cls], 0);
     scavenge_others(); /* it is there for the first time, */
     scavenge_others(); /* and still is */
@@ -164,11 +164,40 @@ Test(tcache, a_warm_cache_has_some_remote_frees_until_it_cools) {
     cr_assert_eq(v.tcache->shared.user, NA_TCACHE_ABANDONED);
     cr_assert_eq(v.tcache->shared.remote_bytes, 0);
     cr_assert_eq(v.tcache->shared.remote_free[cls], 0);
-    for (unsigned i = 1000; i < 2000; i++)
+    for (unsigned i = some; i < 2000; i++)
         NA_FN(free)(v.blocks[i]);
     flush_remote_batches();
     cr_assert_eq(v.tcache->shared.remote_free[cls], 0);
     cr_assert_leq(na_tcache_spans(v.tcache, cls)->count, 1);
+}
+
+/* As many as threads at a time end. */
+static pthread_barrier_t together;
+
+static void *live_together(void *arg) {
+    (void)arg;
+    void *block = NA_FN(malloc)(48);
+    pthread_barrier_wait(&together);
+    NA_FN(free)(block);
+    return NULL;
+}
+
+Test(tcache, all_caches_of_short_threads_are_warm) {
+    enum { THREADS = 100 };
+    pthread_t thread[THREADS];
+    pthread_barrier_init(&together, NULL, THREADS);
+    for (unsigned i = 0; i < THREADS; i++)
+        cr_assert_eq(pthread_create(&thread[i], NULL, live_together, NULL), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    unsigned warm = 0;
+    for (unsigned id = 1; id <= na_tcache_count(); id++)
+        warm += na_tcache_is_warm(na_tcache_by_id(id));
+    cr_assert_eq(warm, THREADS);
+    scavenge_others();
+    scavenge_others();
+    for (unsigned id = 1; id <= na_tcache_count(); id++)
+        cr_assert_not(na_tcache_is_warm(na_tcache_by_id(id)));
 }
 
 Test(tcache, too_many_remote_frees_for_a_warm_cache_go_to_its_spans) {
