@@ -38,7 +38,8 @@ static bool has_freed_others(const na_tcache_t *tcache, unsigned cls) {
 static NA_COLD uint16_t hold_share(const na_tcache_t *tcache, unsigned cls) {
     const na_bin_state_t *state = &tcache->states[cls];
     na_share_t share = share_of(state);
-    uint32_t most = atomic_load_explicit(&na_bin_share[share], memory_order_relaxed) / state->size;
+    uint32_t most =
+        atomic_load_explicit(&na_threads.bin_share[share], memory_order_relaxed) / state->size;
     uint32_t least = share == NA_SHARE_GROWN ? na_classes[cls].cap_freeing : 0;
     if (most < least) most = least;
     return most < state->cap ? (uint16_t)most : state->cap;
@@ -48,7 +49,8 @@ static NA_COLD uint16_t hold_share(const na_tcache_t *tcache, unsigned cls) {
 NA_INLINE uint16_t hold_of(const na_tcache_t *tcache, unsigned cls) {
     const na_bin_state_t *state = &tcache->states[cls];
     if (NA_LIKELY(state->reused >= NA_REUSES_MOST)) return state->cap;
-    uint32_t share = atomic_load_explicit(&na_bin_share[share_of(state)], memory_order_relaxed);
+    uint32_t share =
+        atomic_load_explicit(&na_threads.bin_share[share_of(state)], memory_order_relaxed);
     if (NA_LIKELY(state->cap * state->size <= share)) return state->cap;
     return hold_share(tcache, cls);
 }

@@ -28,6 +28,7 @@
 #include "alloc/core/page/pageheap.h"
 #include "alloc/core/page/scavenge_policy.h"
 #include "alloc/core/sys/base.h"
+#include "alloc/core/sys/thread.h"
 
 /* --- How much the bins of many threads may hold ---
  *
@@ -53,9 +54,8 @@
 #define NA_REUSES_MOST                                                                             \
     NA_BATCH_BLOCKS /* counted up to: busy; a thread that leaves its thread cache halves it */
 
-/* Bytes that a bin may hold with as many threads as there are. Set by na_tcache_count_threads. */
-typedef enum na_share { NA_SHARE_GROWN, NA_SHARE_YOUNG, NA_SHARES } na_share_t;
-extern _Atomic(uint32_t) na_bin_share[NA_SHARES];
+/* Of na_threads.bin_share, what a bin may hold: which. Set by na_tcache_count_threads. */
+typedef enum na_share { NA_SHARE_GROWN, NA_SHARE_YOUNG } na_share_t;
 
 /* --- accounts --- */
 

@@ -5,7 +5,6 @@
 #include "alloc/core/cache/bin.h"
 #include "alloc/core/central/block.h"
 #include "alloc/core/machine/topology.h"
-#include "alloc/core/page/backing.h"
 #include "alloc/core/page/scavenge_policy.h"
 #include "alloc/core/sys/os.h"
 #include "alloc/core/sys/thread.h"
@@ -17,8 +16,7 @@ NA_TLS na_tcache_t *na_self = &na_tcache_empty;
 
 NA_SPARSE uintptr_t na_tcaches[NA_TCACHES_MAX];
 static _Atomic(uint32_t) tcache_count; /* ids 1..tcache_count are in use */
-static _Atomic(uint32_t) attached;     /* changed by na_tcache_count_threads */
-_Atomic(uint32_t) na_bin_share[NA_SHARES];
+na_threads_t na_threads;
 
 unsigned na_tcache_count(void) {
     return atomic_load_explicit(&tcache_count, memory_order_acquire);
@@ -38,7 +36,7 @@ void na_tcache_each(void (*visit)(na_tcache_t *tcache, void *arg), void *arg) {
 /* --- how many threads --- */
 
 unsigned na_tcache_attached_now(void) {
-    return atomic_load_explicit(&attached, memory_order_relaxed);
+    return atomic_load_explicit(&na_threads.attached, memory_order_relaxed);
 }
 
 unsigned na_tcache_attached(void) {
@@ -46,14 +44,15 @@ unsigned na_tcache_attached(void) {
     return count != 0 ? count : 1;
 }
 
+static void set_share(na_share_t share, uint64_t bytes) {
+    atomic_store_explicit(&na_threads.bin_share[share], (uint32_t)bytes, memory_order_relaxed);
+}
+
 void na_tcache_count_threads(uint32_t change) {
-    attached += change;
+    na_threads.attached += change;
     uint64_t threads = na_tcache_attached();
-    atomic_store_explicit(&na_prefault_threads, (uint32_t)threads, memory_order_relaxed);
-    uint64_t share[] = {[NA_SHARE_GROWN] = NA_GROWN_BYTES / threads,
-                        [NA_SHARE_YOUNG] = NA_YOUNG_BYTES / (threads * threads)};
-    for (unsigned i = 0; i < NA_SHARES; i++)
-        atomic_store_explicit(&na_bin_share[i], (uint32_t)share[i], memory_order_relaxed);
+    set_share(NA_SHARE_GROWN, NA_GROWN_BYTES / threads);
+    set_share(NA_SHARE_YOUNG, NA_YOUNG_BYTES / (threads * threads));
 }
 
 /* --- nodes --- */

@@ -16,6 +16,7 @@
 #include "alloc/core/sys/options.h"
 #include "alloc/core/sys/os.h"
 #include "alloc/core/sys/reserve.h"
+#include "alloc/core/sys/thread.h"
 #include "alloc/core/sys/tuned.h"
 #include "pagemap/pagemap.h"
 
@@ -442,10 +443,8 @@ NA_COLD void na_prefault_withdraw(na_hugepage_t *hp, size_t count) {
 
 /* --- populating --- */
 
-_Atomic(uint32_t) na_prefault_threads;
-
 static bool na_prefault_is_sparse(const na_free_pages_t *s) {
-    uint64_t threads = atomic_load_explicit(&na_prefault_threads, memory_order_relaxed);
+    uint64_t threads = atomic_load_explicit(&na_threads.attached, memory_order_relaxed);
     return threads > 1 && s->filled < threads * NA_PREFAULT_THREAD;
 }
 

@@ -19,7 +19,6 @@
 #ifndef NUMALLOC_ALLOC_CORE_PAGE_BACKING_H
 #define NUMALLOC_ALLOC_CORE_PAGE_BACKING_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -79,9 +78,6 @@ na_remap_t na_remap(na_free_pages_t *s, uintptr_t start, uint32_t pages);
  * none. It is written and read under the set's lock.
  *
  * docs/decisions/ahead.md has the measurements. */
-
-/* So many threads have a thread cache; kept by who counts them. */
-extern _Atomic(uint32_t) na_prefault_threads;
 
 /* Pages of small blocks for each thread, where there are many threads. */
 #define NA_PREFAULT_THREAD (NA_SLACK_BYTES >> NA_PAGE_SHIFT)

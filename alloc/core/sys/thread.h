@@ -1,9 +1,10 @@
-/* thread.h - the library's own threads.
+/* thread.h - how many threads there are; the library's own ones.
  *
- * None runs unless an option asks for one: the allocator works on its callers' time. A thread of
- * ours takes no signals, which are the program's business, has a small stack, and is detached, so
- * that the program's end waits for nobody. But a program may end by its last thread's end, and for
- * the C library ours count: so each asks from time to time whether it is left alone. */
+ * None of these runs unless an option asks for one: the allocator works on its callers' time. A
+ * thread of ours takes no signals, which are the program's business, has a small stack, and is
+ * detached, so that the program's end waits for nobody. But a program may end by its last thread's
+ * end, and for the C library ours count: so each asks from time to time whether it is left alone.
+ */
 #ifndef NUMALLOC_ALLOC_CORE_SYS_THREAD_H
 #define NUMALLOC_ALLOC_CORE_SYS_THREAD_H
 
@@ -12,6 +13,14 @@
 #include <stdint.h>
 
 #include "alloc/core/sys/base.h"
+
+/* Threads that have a thread cache, and what a bin may hold with so many (bin.h): read by all,
+ * written when one comes or goes. So nothing else lies on the line. */
+typedef struct na_threads {
+    _Alignas(NA_CACHE_LINE) _Atomic(uint32_t) attached;
+    _Atomic(uint32_t) bin_share[2]; /* bytes */
+} na_threads_t;
+extern na_threads_t na_threads;
 
 /* Starts a thread that runs `run(NULL)`. False: refused, and the caller goes on without. It
  * allocates (pthread_create): never from inside the allocator, nor from a signal handler. */

@@ -17,6 +17,7 @@
 #include "alloc/core/page/scavenge_policy.h"
 #include "alloc/core/sys/os.h"
 #include "alloc/core/sys/reserve.h"
+#include "alloc/core/sys/thread.h"
 #include "alloc/options/options_read.h"
 
 #define MIB       ((size_t)1 << 20)
@@ -342,7 +343,7 @@ Test(huge, what_others_use_is_not_touched) {
 Test(huge, many_threads_that_use_little) {
     start(NULL, NULL);
     enum { THREADS = 64 };
-    na_prefault_threads = THREADS;
+    na_threads.attached = THREADS;
     grow(THREADS * THREAD - MIB);
     cr_assert_eq(asked, 0);
     cr_assert_eq(populated, 0);
