@@ -16,7 +16,6 @@ NA_TLS na_tcache_t *na_self = &na_tcache_empty;
 
 NA_SPARSE uintptr_t na_tcaches[NA_TCACHES_MAX];
 static _Atomic(uint32_t) tcache_count; /* ids 1..tcache_count are in use */
-na_threads_t na_threads;
 
 unsigned na_tcache_count(void) {
     return atomic_load_explicit(&tcache_count, memory_order_acquire);

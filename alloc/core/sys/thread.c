@@ -1,4 +1,4 @@
-/* thread.c - the library's own threads. */
+/* thread.c - how many threads there are; the library's own ones. */
 #include "alloc/core/sys/thread.h"
 
 #include <pthread.h>
@@ -12,6 +12,7 @@
 
 typedef void *run_t(void *);
 
+na_threads_t na_threads;
 _Atomic uint32_t na_thread_own;
 
 /* Their thread pointers; a place is free where it is 0. One that finds none is taken for the
