@@ -173,6 +173,7 @@ static bool fold_replay(na_replay_t *replay, fold_t *fold) {
     if (replay == NULL) return false;
     na_replay_to(replay, UINT64_MAX);
     bool good = !na_replay_failed(replay);
+    na_replay_end(replay);
     if (good) na_replay_cells(replay, fold_site_cell, fold);
     na_replay_close(replay);
     return good;

@@ -564,12 +564,19 @@ na_replay_t *na_replay_open(na_reader_t *reader) {
     return NULL;
 }
 
+void na_replay_end(na_replay_t *r) {
+    na_events_close(r->events);
+    r->events = NULL;
+    uint64_t bytes = r->blocks != NULL ? (r->mask + 1) * sizeof *r->blocks : 0;
+    na_budget_give(r->budget, bytes);
+    unmap(r->blocks, bytes);
+    r->blocks = NULL;
+}
+
 void na_replay_close(na_replay_t *r) {
     if (r == NULL) return;
-    na_events_close(r->events);
-    uint64_t room = r->blocks != NULL ? r->mask + 1 : 0;
-    na_budget_give(r->budget, room * sizeof *r->blocks + site_bytes(r->site_room));
-    unmap(r->blocks, (r->mask + 1) * sizeof *r->blocks);
+    na_replay_end(r);
+    na_budget_give(r->budget, site_bytes(r->site_room));
     free(r->sites);
     free(r->rare);
     na_budget_free(r->site_index.slots);

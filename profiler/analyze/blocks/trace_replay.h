@@ -38,6 +38,9 @@ typedef struct na_replay na_replay_t;
 na_replay_t *na_replay_open(na_reader_t *reader);
 void na_replay_close(na_replay_t *replay);
 
+/* Gives back what events need; only na_replay_cells and na_replay_close may follow. */
+void na_replay_end(na_replay_t *replay);
+
 /* Plays one event. *freed, unless NULL: the block that it freed (address 0: none, or not known).
  * False: there are no more, or no memory (na_replay_failed). */
 bool na_replay_next(na_replay_t *replay, na_event_t *event, na_live_t *freed);

@@ -247,6 +247,15 @@ static na_status_t put_moment(const moments_t *m, bool since, bool trace, const 
     double all = 0;
     for (uint32_t i = 0; i < m->sites; i++)
         all += (double)m->held[i].bytes;
+    const na_table_print_t print = {
+        .view = "at",
+        .title = title,
+        .sort = since ? "change_bytes" : "live_bytes",
+        .empty = "Nothing was live.",
+        .below = m->in->options->frames.stacks ? na_view_put_stack : NULL,
+        .members = m->in->options->frames.stacks ? na_view_json_stack : NULL,
+        .arg = (void *)m->in,
+    };
     for (uint32_t i = 0; i < m->sites; i++) {
         const held_t *h = &m->held[i];
         if (h->bytes == 0 && h->blocks == 0 && h->before_blocks == 0) continue;
@@ -266,16 +275,8 @@ static na_status_t put_moment(const moments_t *m, bool since, bool trace, const 
         if (trace && h->oldest != UINT64_MAX)
             na_table_number(table, OLDEST, (double)h->oldest * m->ms_per_tick);
         na_table_site(table, m->in, SITE, i);
+        if (!na_table_thin(table, m->in->options, &print)) break;
     }
-    const na_table_print_t print = {
-        .view = "at",
-        .title = title,
-        .sort = since ? "change_bytes" : "live_bytes",
-        .empty = "Nothing was live.",
-        .below = m->in->options->frames.stacks ? na_view_put_stack : NULL,
-        .members = m->in->options->frames.stacks ? na_view_json_stack : NULL,
-        .arg = (void *)m->in,
-    };
     na_status_t status = na_table_write(table, m->in->options, &print);
     na_table_close(table);
     return status;
