@@ -110,7 +110,9 @@ static na_status_t find_and_show(const na_view_t *view, const na_command_line_t 
     bool names =
         o->accesses.shown || (o->table.filter.given && (view->flags & NA_VIEW_FILTERS_STACKS) != 0);
     na_status_t status =
-        na_view_load(&in, files[0], o, (view->flags & NA_VIEW_LIGHT) != 0 && !names);
+        (view->flags & NA_VIEW_PLAYS) != 0
+            ? na_view_open(&in, files[0], o)
+            : na_view_load(&in, files[0], o, (view->flags & NA_VIEW_LIGHT) != 0 && !names);
     if (status != NA_STATUS_WHOLE) return status;
     status = na_view_has_data(view, &in) ? view->show(&in) : NA_STATUS_NOTHING;
     na_status_t damage = na_view_unload(&in, false);

@@ -264,8 +264,13 @@ static void read_all(na_reader_t *reader) {
     na_sites_t sites;
     if (na_sites_fold(reader, &sites)) {
         static na_block_histogram_t histogram;
-        na_block_histogram_read(reader, &sites, NULL, NULL, &histogram);
-        na_block_histogram_read(reader, &sites, is_odd, NULL, &histogram);
+        const na_wanted_fn_t wanted[] = {NULL, is_odd};
+        for (size_t i = 0; i < 2; i++) {
+            bool trace = na_reader_header(reader)->mode == NA_NPROF_MODE_TRACE;
+            na_replay_t *replay = trace ? na_replay_open(reader) : NULL;
+            na_block_histogram_read(reader, replay, &sites, wanted[i], NULL, &histogram);
+            na_replay_close(replay);
+        }
         na_sites_sort(&sites, NA_ORDER_LIVE);
         na_stack_table_t stacks = na_reader_stacks(reader);
         na_function_t functions[16];

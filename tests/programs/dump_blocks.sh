@@ -120,6 +120,9 @@ assert by_function(grown, "before_bytes") == {"keep_cache": 6000, "walk": 500}, 
 shrunk = at("--time", "end", "--since", "peak")
 assert by_function(shrunk, "change_bytes") == {"build_table": -120000}, shrunk
 assert by_function(shrunk, "change_blocks") == {"build_table": -100} and not by_function(shrunk, "new_bytes")
+# A moment is what it is, also where nothing came after the earlier one.
+then = run("at", "trace.nprof", "--time", "end").split(" (")[0]
+assert run("at", "trace.nprof", "--time", "end", "--since", "end").startswith(then + " ("), then
 assert at("--time", "0s") == [] and by_function(at("--time", "100%"), "live_bytes") == live_at_end
 assert by_function(at("--time", "3600s"), "live_bytes") == by_function(at("--time", "3600000ms"), "live_bytes") == live_at_end
 

@@ -69,6 +69,13 @@ shown leaks leaks new.nprof
 printf '# a cache\nleak:^keep_cache$\n' >"$work/known"
 shown leaks_suppressed leaks new.nprof --suppressions known
 shown source source new.nprof --filter dump_views --context 0
+# A file with next to nothing is left out; that is not to know no line.
+printf '#include <stdlib.h>\nvoid *large(void) { return malloc(9 << 20); }\n' >"$work/large.c"
+printf '#include <stdlib.h>\nextern void *large(void);\nint main(void) { return !large() | !malloc(64); }\n' >"$work/little.c"
+(cd "$work" && cc -O0 -fno-builtin -g0 -c large.c && cc -O0 -fno-builtin -g little.c large.o -o little) || fail "no program"
+NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/little.nprof" LD_PRELOAD="$lib" "$work/little" || fail "little fails"
+little=$("$dump" source "$work/little.nprof")
+grep -q '^(1 file, and lines with less' <<<"$little" && ! grep -q "No source line" <<<"$little" || fail "source: $little"
 shown diff diff old.nprof new.nprof
 shown diff_lines diff old.nprof new.nprof --lines
 shown diff_same diff old.nprof old.nprof

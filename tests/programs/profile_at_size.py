@@ -19,7 +19,7 @@ KIB, MIB = 1 << 10, 1 << 20
 # Per thread or site: what the profile adds to the program, and the file.
 BOUNDS = {"threads": (128 * KIB, 128 * KIB), "sites": (768, 512)}
 # What a reader may take: of threads in all, of sites each.
-READER = {"threads": 256 * MIB, "sites": 2 * KIB}
+READER = {"threads": 256 * MIB, "sites": 5 * KIB // 4}
 
 
 def run(*command, **variables):

@@ -51,9 +51,7 @@ static void add_live(void *arg, const na_live_t *block) {
     s->live_bytes = na_add_signed(s->live_bytes, (int64_t)block->size);
 }
 
-static bool read_trace(fill_t *f, na_reader_t *reader) {
-    na_replay_t *replay = na_replay_open(reader);
-    if (replay == NULL) return false;
+static bool read_trace(fill_t *f, na_replay_t *replay) {
     na_event_t event;
     na_live_t freed;
     f->to->sized = true;
@@ -63,9 +61,7 @@ static bool read_trace(fill_t *f, na_reader_t *reader) {
         if (na_event_is_alloc(&event) && event.address != 0) add_new_block(f, &event);
     }
     na_replay_each(replay, add_live, f);
-    bool good = !na_replay_failed(replay);
-    na_replay_close(replay);
-    return good;
+    return !na_replay_failed(replay);
 }
 
 /* ---- sums ---- */
@@ -121,8 +117,8 @@ static bool read_size_sums(const fill_t *f, na_reader_t *reader, const na_sites_
     return good;
 }
 
-bool na_block_histogram_read(na_reader_t *reader, const na_sites_t *sites, na_wanted_fn_t wanted,
-                             void *arg, na_block_histogram_t *histogram) {
+bool na_block_histogram_read(na_reader_t *reader, na_replay_t *replay, const na_sites_t *sites,
+                             na_wanted_fn_t wanted, void *arg, na_block_histogram_t *histogram) {
     const na_nprof_header_t *h = na_reader_header(reader);
     memset(histogram, 0, sizeof *histogram);
     fill_t fill = {.to = histogram,
@@ -130,6 +126,5 @@ bool na_block_histogram_read(na_reader_t *reader, const na_sites_t *sites, na_wa
                    .arg = arg,
                    .age_shift = h->age_shift,
                    .scale = h->count_scale};
-    if (h->mode == NA_NPROF_MODE_TRACE) return read_trace(&fill, reader);
-    return read_size_sums(&fill, reader, sites);
+    return replay != NULL ? read_trace(&fill, replay) : read_size_sums(&fill, reader, sites);
 }

@@ -33,10 +33,11 @@ typedef struct na_block_histogram {
     bool raw; /* freed[] counts samples: mode sample, chosen sites; not scaled */
 } na_block_histogram_t;
 
-/* `wanted`: is the site (a stack id) to be counted? NULL: all are. False: out of memory. */
+/* `replay`: of a trace, just opened, which it plays to the end; else NULL, and the sites are looked
+ * at. `wanted`: is the site (a stack id) to be counted? NULL: all are. False: out of memory. */
 typedef bool (*na_wanted_fn_t)(void *arg, uint32_t site);
-bool na_block_histogram_read(na_reader_t *reader, const na_sites_t *sites, na_wanted_fn_t wanted,
-                             void *arg, na_block_histogram_t *histogram);
+bool na_block_histogram_read(na_reader_t *reader, na_replay_t *replay, const na_sites_t *sites,
+                             na_wanted_fn_t wanted, void *arg, na_block_histogram_t *histogram);
 
 /* Bucket of a size or an age, and what a bucket begins with; it ends where the next one begins. */
 static inline uint32_t na_bucket_of(uint64_t value, uint32_t buckets) {

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/analyze/blocks/trace_replay.h"
-
 static void add_cell_figures(na_counters_t *sum, const na_nprof_cell_t *cell, uint32_t peak_epoch,
                              bool sampled) {
     int64_t live_bytes = (int64_t)(cell->alloc_bytes - cell->free_bytes);
@@ -170,7 +168,22 @@ static void peak_now(na_counters_t *sum) {
     sum->peak_count = sum->live_count;
 }
 
+/* A trace has its cells when all of it was played. */
+static bool fold_replay(na_replay_t *replay, fold_t *fold) {
+    if (replay == NULL) return false;
+    na_replay_to(replay, UINT64_MAX);
+    bool good = !na_replay_failed(replay);
+    na_replay_end(replay);
+    if (good) na_replay_cells(replay, fold_site_cell, fold);
+    na_replay_close(replay);
+    return good;
+}
+
 bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
+    return na_sites_fold_replay(reader, NULL, sites);
+}
+
+bool na_sites_fold_replay(na_reader_t *reader, na_replay_t *replay, na_sites_t *sites) {
     memset(sites, 0, sizeof *sites);
     sites->total = na_counters_none();
     const na_nprof_header_t *header = na_reader_header(reader);
@@ -178,7 +191,8 @@ bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
                    .peak_epoch = header->peak_epoch,
                    .sampled = header->mode == NA_NPROF_MODE_SAMPLE};
     if (header->mode == NA_NPROF_MODE_TRACE) {
-        if (!na_replay_all_cells(reader, fold_site_cell, &fold)) fold.failed = true;
+        if (replay == NULL) replay = na_replay_open(reader);
+        if (!fold_replay(replay, &fold)) fold.failed = true;
     } else {
         na_reader_cells(reader, fold_site_cell, &fold);
     }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "profiler/analyze/blocks/metrics.h"
+#include "profiler/analyze/blocks/trace_replay.h"
 #include "profiler/format/reader/reader.h"
 
 /* What is known of a site, a function, a module or the whole. Units as in na_nprof_cell_t; counts
@@ -49,6 +50,9 @@ typedef struct na_sites {
 
 /* False: out of memory. Free with na_sites_free in both cases. */
 bool na_sites_fold(na_reader_t *reader, na_sites_t *sites);
+/* The same; a trace's events are not read again that `replay` has played. It is closed; NULL: none
+ * was opened. */
+bool na_sites_fold_replay(na_reader_t *reader, na_replay_t *replay, na_sites_t *sites);
 void na_sites_free(na_sites_t *sites);
 
 typedef enum na_order {

@@ -94,8 +94,8 @@ struct na_replay {
     uint32_t site_count, site_room;
     thread_t *threads;
     uint32_t thread_room;
-    uint32_t epoch; /* of the peak */
-    uint32_t final_epoch;
+    uint32_t epoch;       /* of the peak */
+    uint32_t final_epoch; /* that cells of a whole trace name as the peak's */
     unsigned age_shift;
     uint32_t marked; /* MARKED since na_replay_mark, else 0 */
     na_replay_totals_t totals;
@@ -499,8 +499,7 @@ ASKS void ask_for_site(const na_replay_t *r, const na_event_t *event) {
     __builtin_prefetch((const char *)s + 64, 1);
 }
 
-/* The next event, with the memory of those behind it on the way; NULL: there is none. */
-static const na_event_t *next_event(na_replay_t *r) {
+const na_event_t *na_replay_peek(na_replay_t *r) {
     if (r->end - r->at <= TOGETHER && r->end % TOGETHER == 0) {
         na_event_t *to = &r->taken[r->end % RING];
         size_t n = na_events_take(r->events, to, TOGETHER);
@@ -508,9 +507,16 @@ static const na_event_t *next_event(na_replay_t *r) {
             ask_for(r, &to[i]);
         r->end += n;
     }
-    if (r->at == r->end) return NULL;
+    return r->at == r->end || r->failed ? NULL : &r->taken[r->at % RING];
+}
+
+/* The next event, with the memory of those behind it on the way; NULL: there is none. */
+static const na_event_t *next_event(na_replay_t *r) {
+    const na_event_t *next = na_replay_peek(r);
+    if (next == NULL) return NULL;
     if (r->at + SITE_AHEAD < r->end) ask_for_site(r, &r->taken[(r->at + SITE_AHEAD) % RING]);
-    return &r->taken[r->at++ % RING];
+    r->at++;
+    return next;
 }
 
 static bool replay_event(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
@@ -529,14 +535,14 @@ static bool replay_event(na_replay_t *r, const na_event_t *event, na_live_t *fre
 
 bool na_replay_next(na_replay_t *r, na_event_t *event, na_live_t *freed) {
     if (freed != NULL) freed->address = 0;
-    const na_event_t *next = r->failed ? NULL : next_event(r);
+    const na_event_t *next = next_event(r);
     if (next == NULL) return false;
     *event = *next;
     return replay_event(r, next, freed);
 }
 
 void na_replay_to(na_replay_t *r, uint64_t count) {
-    while (r->totals.events < count && !r->failed) {
+    while (r->totals.events < count) {
         const na_event_t *next = next_event(r);
         if (next == NULL || !replay_event(r, next, NULL)) break;
     }
@@ -551,18 +557,26 @@ na_replay_t *na_replay_open(na_reader_t *reader) {
     r->budget = na_reader_budget(reader);
     r->events = na_events_open(reader);
     r->age_shift = na_reader_header(reader)->age_shift;
+    r->final_epoch = na_reader_header(reader)->peak_epoch;
     r->epoch = 1;
     if (r->events != NULL && grow_block_table(r) && grow_sites(r)) return r;
     na_replay_close(r);
     return NULL;
 }
 
+void na_replay_end(na_replay_t *r) {
+    na_events_close(r->events);
+    r->events = NULL;
+    uint64_t bytes = r->blocks != NULL ? (r->mask + 1) * sizeof *r->blocks : 0;
+    na_budget_give(r->budget, bytes);
+    unmap(r->blocks, bytes);
+    r->blocks = NULL;
+}
+
 void na_replay_close(na_replay_t *r) {
     if (r == NULL) return;
-    na_events_close(r->events);
-    uint64_t room = r->blocks != NULL ? r->mask + 1 : 0;
-    na_budget_give(r->budget, room * sizeof *r->blocks + site_bytes(r->site_room));
-    unmap(r->blocks, (r->mask + 1) * sizeof *r->blocks);
+    na_replay_end(r);
+    na_budget_give(r->budget, site_bytes(r->site_room));
     free(r->sites);
     free(r->rare);
     na_budget_free(r->site_index.slots);
@@ -641,15 +655,4 @@ void na_replay_cells(const na_replay_t *r, na_cell_fn_t visit, void *arg) {
         };
         visit(arg, 0, &cell);
     }
-}
-
-bool na_replay_all_cells(na_reader_t *reader, na_cell_fn_t visit, void *arg) {
-    na_replay_t *r = na_replay_open(reader);
-    if (r == NULL) return false;
-    na_replay_to(r, UINT64_MAX);
-    bool good = !r->failed;
-    r->final_epoch = na_reader_header(reader)->peak_epoch;
-    if (good) na_replay_cells(r, visit, arg);
-    na_replay_close(r);
-    return good;
 }

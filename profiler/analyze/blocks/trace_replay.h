@@ -38,10 +38,15 @@ typedef struct na_replay na_replay_t;
 na_replay_t *na_replay_open(na_reader_t *reader);
 void na_replay_close(na_replay_t *replay);
 
+/* Gives back what events need; only na_replay_cells and na_replay_close may follow. */
+void na_replay_end(na_replay_t *replay);
+
 /* Plays one event. *freed, unless NULL: the block that it freed (address 0: none, or not known).
  * False: there are no more, or no memory (na_replay_failed). */
 bool na_replay_next(na_replay_t *replay, na_event_t *event, na_live_t *freed);
 bool na_replay_failed(const na_replay_t *replay);
+/* The event that is played next, NULL: none. Good until then. */
+const na_event_t *na_replay_peek(na_replay_t *replay);
 /* Plays events until `count` have been played, or there are no more. */
 void na_replay_to(na_replay_t *replay, uint64_t count);
 
@@ -65,8 +70,5 @@ void na_replay_each(const na_replay_t *replay, void (*visit)(void *arg, const na
 /* One cell for each site, as mode sites would have recorded it; figures of its peak are those of
  * the exact peak. Blocks without a stack are the root's. */
 void na_replay_cells(const na_replay_t *replay, na_cell_fn_t visit, void *arg);
-
-/* Plays all of a trace for its cells. False: out of memory. */
-bool na_replay_all_cells(na_reader_t *reader, na_cell_fn_t visit, void *arg);
 
 #endif

@@ -78,8 +78,7 @@ void na_view_drop(na_view_input_t *in) {
     in->reader = NULL;
 }
 
-na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options_t *options,
-                         bool light) {
+na_status_t na_view_open(na_view_input_t *in, const char *path, const na_options_t *options) {
     memset(in, 0, sizeof *in);
     in->path = path;
     in->options = options;
@@ -96,7 +95,12 @@ na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options
                             : options->frames.native ? NA_PYTHON_NATIVE
                                                      : NA_PYTHON_LEAVES);
     na_reader_progress(in->reader, reading, NULL);
-    bool good = na_sites_fold(in->reader, &in->sites);
+    return NA_STATUS_WHOLE;
+}
+
+na_status_t na_view_sum(na_view_input_t *in, na_replay_t *replay, bool light) {
+    const na_options_t *options = in->options;
+    bool good = na_sites_fold_replay(in->reader, replay, &in->sites);
     if (good) {
         na_sites_sort(&in->sites, in->order);
         /* Everything that can turn up damage is read before the view says what is damaged. */
@@ -125,10 +129,20 @@ na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options
         }
     }
     na_progress_end();
+    char error[512];
     if (good) return NA_STATUS_WHOLE;
-    bool made_to = na_reader_over_budget(in->reader, error, sizeof error);
-    na_view_drop(in);
-    return made_to ? na_fail("%s: %s", path, error) : NA_STATUS_MEMORY;
+    return na_reader_over_budget(in->reader, error, sizeof error)
+               ? na_fail("%s: %s", in->path, error)
+               : NA_STATUS_MEMORY;
+}
+
+na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options_t *options,
+                         bool light) {
+    na_status_t status = na_view_open(in, path, options);
+    if (status != NA_STATUS_WHOLE) return status;
+    status = na_view_sum(in, NULL, light);
+    if (status != NA_STATUS_WHOLE) na_view_drop(in);
+    return status;
 }
 
 na_status_t na_view_unload(na_view_input_t *in, bool name_it) {

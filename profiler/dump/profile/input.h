@@ -68,6 +68,10 @@ typedef struct na_view_input {
  */
 na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options_t *options,
                          bool light);
+/* Its two halves, for a view that plays a trace back itself (NA_VIEW_PLAYS). Events that `replay`
+ * has played are not read again; it is closed in any case. NULL: none was opened. */
+na_status_t na_view_open(na_view_input_t *in, const char *path, const na_options_t *options);
+na_status_t na_view_sum(na_view_input_t *in, na_replay_t *replay, bool light);
 
 /* Says on stderr what is damaged, with the file's name if `name_it`. NA_STATUS_PARTIAL: something
  * is. */

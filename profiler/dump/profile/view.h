@@ -17,11 +17,12 @@
 #define NA_VIEW_ORDERS 8u /* --sort takes peak, live, total and count, whatever its columns */
 /* Light, but with --filter, which asks for the names on stacks. */
 #define NA_VIEW_FILTERS_STACKS 16u
-#define NA_VIEW_ACCESSES       32u  /* needs accesses to be recorded, in whatever mode */
-#define NA_VIEW_ERRORS         64u  /* of files of errors, which are no profiles */
-#define NA_VIEW_FILE           128u /* nothing to read on a terminal */
-#define NA_VIEW_PACKED         256u /* compressed already */
-#define NA_VIEW_PROFILE        512u /* writes a profile, to -o FILE only */
+#define NA_VIEW_ACCESSES       32u   /* needs accesses to be recorded, in whatever mode */
+#define NA_VIEW_ERRORS         64u   /* of files of errors, which are no profiles */
+#define NA_VIEW_FILE           128u  /* nothing to read on a terminal */
+#define NA_VIEW_PACKED         256u  /* compressed already */
+#define NA_VIEW_PROFILE        512u  /* writes a profile, to -o FILE only */
+#define NA_VIEW_PLAYS          1024u /* gets its profile opened only, and calls na_view_sum */
 
 /* Why an export does without the options of tables. */
 #define NA_VIEW_WHOLE "an export has what its reader wants, all of it"

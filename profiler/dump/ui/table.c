@@ -9,12 +9,14 @@
 #include <string.h>
 
 #include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 #include "profiler/dump/ui/progress.h"
 #include "profiler/dump/ui/text.h"
 
-typedef struct cell {
-    double number; /* NAN: absent */
-    char *text;    /* owned; NULL: absent */
+/* Of columns of kind TEXT the text, of the others the number. */
+typedef union cell {
+    double number;    /* NAN: absent */
+    const char *text; /* one of the table's texts; NULL: absent */
 } cell_t;
 
 typedef struct row {
@@ -29,6 +31,9 @@ struct na_table {
     size_t row_count, row_room;
     cell_t *cells;
     size_t cell_count, cell_room;
+    char **texts; /* each once, however many cells have it: rows are many, names are few */
+    uint32_t text_count, text_room;
+    na_index_t text_index;
     size_t passed; /* rows that na_table_pass has written, or that are not among the first */
     bool begun;    /* by na_table_pass */
     bool failed;
@@ -60,8 +65,10 @@ void na_table_kind(na_table_t *table, size_t column, na_cell_kind_t kind) {
 
 void na_table_close(na_table_t *table) {
     if (table == NULL) return;
-    for (size_t i = 0; i < table->cell_count; i++)
-        free(table->cells[i].text);
+    for (uint32_t i = 0; i < table->text_count; i++)
+        free(table->texts[i]);
+    free(table->texts);
+    na_index_free(&table->text_index);
     free(table->cells);
     free(table->columns);
     free(table->rows);
@@ -70,6 +77,10 @@ void na_table_close(na_table_t *table) {
 
 size_t na_table_rows(const na_table_t *table) {
     return table->row_count;
+}
+
+static bool is_text(const na_table_t *table, size_t column) {
+    return table->columns[column].kind == NA_KIND_TEXT;
 }
 
 void na_table_row(na_table_t *table, uint64_t tag) {
@@ -85,38 +96,56 @@ void na_table_row(na_table_t *table, uint64_t tag) {
     }
     table->rows[table->row_count++] = (row_t){tag, table->cell_count};
     for (size_t i = 0; i < table->column_count; i++)
-        table->cells[table->cell_count++] = (cell_t){NAN, NULL};
+        table->cells[table->cell_count++] =
+            is_text(table, i) ? (cell_t){.text = NULL} : (cell_t){.number = NAN};
 }
 
-static cell_t *last_cell(na_table_t *table, size_t column) {
-    if (table->failed || table->row_count == 0 || column >= table->column_count) return NULL;
+/* NULL also where the column is of the other kind. */
+static cell_t *last_cell(na_table_t *table, size_t column, bool text) {
+    if (table->failed || table->row_count == 0 || column >= table->column_count ||
+        is_text(table, column) != text)
+        return NULL;
     return &table->cells[table->rows[table->row_count - 1].cells + column];
 }
 
+/* The table's copy. NULL: out of memory. */
+static const char *keep_text(na_table_t *table, const char *text) {
+    uint64_t hash = na_hash_text(NA_HASH_BEGIN, text);
+    na_probe_t probe = na_index_probe(&table->text_index, hash);
+    while (na_index_next(&table->text_index, &probe))
+        if (strcmp(table->texts[probe.number], text) == 0) return table->texts[probe.number];
+    if (!NA_ARRAY_RESERVE(table->texts, table->text_room, table->text_count + 1u)) return NULL;
+    char *copy = strdup(text);
+    if (copy == NULL || !na_index_add(&table->text_index, hash, table->text_count)) {
+        free(copy);
+        return NULL;
+    }
+    return table->texts[table->text_count++] = copy;
+}
+
 void na_table_number(na_table_t *table, size_t column, double value) {
-    cell_t *cell = last_cell(table, column);
+    cell_t *cell = last_cell(table, column, false);
     if (cell != NULL) cell->number = value;
 }
 
 void na_table_text(na_table_t *table, size_t column, const char *text) {
-    cell_t *cell = last_cell(table, column);
+    cell_t *cell = last_cell(table, column, true);
     if (cell == NULL || text == NULL) return;
-    free(cell->text);
-    cell->text = strdup(text);
+    cell->text = keep_text(table, text);
     table->failed = cell->text == NULL;
 }
 
 void na_table_format(na_table_t *table, size_t column, const char *format, ...) {
-    cell_t *cell = last_cell(table, column);
-    if (cell == NULL) return;
-    free(cell->text);
+    char *text;
     va_list args;
     va_start(args, format);
-    if (vasprintf(&cell->text, format, args) < 0) {
-        cell->text = NULL;
-        table->failed = true;
-    }
+    if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
+    if (text == NULL)
+        table->failed = true;
+    else
+        na_table_text(table, column, text);
+    free(text);
 }
 
 bool na_table_wanted(const na_options_t *options) {
@@ -166,9 +195,13 @@ static bool find_column(const na_table_t *table, const char *name, size_t *colum
     return false;
 }
 
+static const char *sort_key(const na_options_t *options, const na_table_print_t *print) {
+    return options->table.sort != NULL ? options->table.sort : print->sort;
+}
+
 static bool sort_rows(na_table_t *table, const na_options_t *options,
                       const na_table_print_t *print) {
-    const char *key = options->table.sort != NULL ? options->table.sort : print->sort;
+    const char *key = sort_key(options, print);
     if (key == NULL) return true;
     order_t order = {table, 0, options->table.sort == NULL && print->ascending};
     if (!find_column(table, key, &order.column)) {
@@ -183,17 +216,18 @@ static bool sort_rows(na_table_t *table, const na_options_t *options,
     return true;
 }
 
+static bool row_matches(const na_table_t *table, const na_options_t *options, const row_t *row) {
+    bool matches = !options->table.filter.given;
+    for (size_t i = 0; i < table->column_count && !matches; i++)
+        matches = is_text(table, i) && table->cells[row->cells + i].text != NULL &&
+                  na_filter_matches(options, table->cells[row->cells + i].text);
+    return matches;
+}
+
 static void filter_rows(na_table_t *table, const na_options_t *options) {
-    if (!options->table.filter.given) return;
     size_t kept = 0;
-    for (size_t r = 0; r < table->row_count; r++) {
-        bool matches = false;
-        for (size_t i = 0; i < table->column_count && !matches; i++) {
-            const char *text = table->cells[table->rows[r].cells + i].text;
-            matches = text != NULL && na_filter_matches(options, text);
-        }
-        if (matches) table->rows[kept++] = table->rows[r];
-    }
+    for (size_t r = 0; r < table->row_count; r++)
+        if (row_matches(table, options, &table->rows[r])) table->rows[kept++] = table->rows[r];
     table->row_count = kept;
 }
 
@@ -322,7 +356,7 @@ static void put_line_columns(const na_table_t *table, size_t from, const row_t *
         if (table->columns[i].title != NULL && strlen(table->columns[i].title) > widest)
             widest = strlen(table->columns[i].title);
     for (size_t i = from; i < table->column_count; i++) {
-        const char *text = table->cells[row->cells + i].text;
+        const char *text = is_text(table, i) ? table->cells[row->cells + i].text : NULL;
         if (table->columns[i].title == NULL || text == NULL) continue;
         printf("  %-*s  ", (int)widest, table->columns[i].title);
         na_text_put(stdout, text);
@@ -502,11 +536,6 @@ na_status_t na_table_json_rows(na_json_t *json, const char *name, na_table_t *ta
 
 /* ---- tables that are not kept ---- */
 
-static void free_row(na_table_t *table, const row_t *row) {
-    for (size_t i = 0; i < table->column_count; i++)
-        free(table->cells[row->cells + i].text);
-}
-
 /* Keeps the first rows of the order, and their cells in that order: ties stay as they came. */
 static bool keep_first(na_table_t *table, const na_options_t *options,
                        const na_table_print_t *print, size_t most) {
@@ -517,10 +546,7 @@ static bool keep_first(na_table_t *table, const na_options_t *options,
     if (cells == NULL) return false;
     for (size_t r = 0; r < table->row_count; r++) {
         row_t *row = &table->rows[r];
-        if (r >= most) {
-            free_row(table, row);
-            continue;
-        }
+        if (r >= most) break;
         memcpy(cells + r * columns, table->cells + row->cells, columns * sizeof *cells);
         row->cells = r * columns;
     }
@@ -530,6 +556,20 @@ static bool keep_first(na_table_t *table, const na_options_t *options,
     table->row_count = most;
     table->cell_count = table->cell_room = most * columns;
     return true;
+}
+
+bool na_table_thin(na_table_t *table, const na_options_t *options, const na_table_print_t *print) {
+    if (table->failed || table->row_count == 0) return !table->failed;
+    size_t most = most_rows(options, print);
+    bool matches = row_matches(table, options, &table->rows[table->row_count - 1]);
+    if (!matches || (sort_key(options, print) == NULL && table->row_count > most)) {
+        table->row_count--;
+        table->cell_count -= table->column_count;
+        table->passed += matches;
+        return true;
+    }
+    bool full = most < SIZE_MAX / 4 && table->row_count > 2 * most + 1024;
+    return !full || keep_first(table, options, print, most);
 }
 
 /* Width of a column whose cells are not known yet: of what it usually holds. */
@@ -574,17 +614,17 @@ static void begin_passing(na_table_t *table, const na_options_t *options,
     table->begun = true;
 }
 
+void na_table_skip(na_table_t *table, size_t count) {
+    table->passed += count;
+}
+
 bool na_table_pass(na_table_t *table, const na_options_t *options, const na_table_print_t *print) {
     if (table->failed || table->row_count == 0) return !table->failed;
     size_t most = most_rows(options, print);
-    if (options->table.sort != NULL) {
-        bool full = most < SIZE_MAX / 4 && table->row_count > 2 * most + 1024;
-        return !full || keep_first(table, options, print, most);
-    }
+    if (options->table.sort != NULL) return na_table_thin(table, options, print);
     begin_passing(table, options, print);
     const row_t *row = &table->rows[table->row_count - 1];
     put_passing(table, options, print, row);
-    free_row(table, row);
     table->row_count = table->cell_count = 0;
     return ++table->passed < most;
 }

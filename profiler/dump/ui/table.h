@@ -96,6 +96,12 @@ void na_json_document(na_json_t *json, const char *view);
 na_status_t na_table_json_rows(na_json_t *json, const char *name, na_table_t *table,
                                const na_options_t *options, const na_table_print_t *print);
 
+/* Of a table that may have very many rows: after each was filled, those go that na_table_write
+ * would not show. False: out of memory, or no such order. */
+bool na_table_thin(na_table_t *table, const na_options_t *options, const na_table_print_t *print);
+/* So many more rows were not filled, since they would not be shown. */
+void na_table_skip(na_table_t *table, size_t count);
+
 /* A table that is too long to be kept. After each row was filled na_table_pass writes it, as it
  * came; or, with --sort, keeps it if it is among the first --top so far. False: no more rows are
  * wanted. na_table_end ends the table. --filter is the caller's; text has fixed widths. */

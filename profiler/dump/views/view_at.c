@@ -33,7 +33,8 @@ typedef struct held {
 } held_t;
 
 typedef struct moments {
-    const na_view_input_t *in;
+    na_view_input_t *in;
+    uint64_t now; /* ticks of the event before the moment */
     moment_t time, since;
     double ms_per_tick;
     held_t *held; /* by site */
@@ -114,27 +115,6 @@ static na_status_t read_moment(const na_view_input_t *in, const char *option, co
                    text);
 }
 
-/* Events until both moments; one pass finds what is not given as a number. */
-static bool find_events(moments_t *m) {
-    moment_t *const both[] = {&m->time, &m->since};
-    na_replay_t *replay = na_replay_open(m->in->reader);
-    if (replay == NULL) return false;
-    na_event_t event;
-    while (na_replay_next(replay, &event, NULL))
-        for (size_t i = 0; i < 2; i++)
-            if (both[i]->kind == AT_MS ? (double)event.ticks * m->ms_per_tick <= both[i]->ms
-                                       : both[i]->kind == AT_MARKER && event.ticks < both[i]->ticks)
-                both[i]->events = event.index + 1;
-    const na_replay_totals_t *t = na_replay_totals(replay);
-    for (size_t i = 0; i < 2; i++) {
-        if (both[i]->kind == AT_PEAK) both[i]->events = t->peak_bytes != 0 ? t->peak_event + 1 : 0;
-        if (both[i]->kind == AT_END || both[i]->events > t->events) both[i]->events = t->events;
-    }
-    bool good = !na_replay_failed(replay);
-    na_replay_close(replay);
-    return good;
-}
-
 /* ---- what lives then ---- */
 
 static void count_live_block(void *arg, const na_live_t *block) {
@@ -155,39 +135,83 @@ static void count_live_block(void *arg, const na_live_t *block) {
     h->new_blocks++;
 }
 
-/* The table is indexed by sites: their largest number tells its room. */
+/* The table is indexed by sites. Stacks are read when the events that have them were. */
 static bool make_site_room(moments_t *m) {
-    m->sites = NA_NPROF_ROOT + 1;
-    for (size_t i = 0; i < m->in->sites.count; i++)
-        if (m->in->sites.items[i].site >= m->sites) m->sites = m->in->sites.items[i].site + 1;
+    if (m->held != NULL) return true;
+    m->sites = na_reader_stacks(m->in->reader).count;
+    if (m->sites <= NA_NPROF_ROOT) m->sites = NA_NPROF_ROOT + 1;
     m->held = calloc(m->sites, sizeof *m->held);
     for (uint32_t i = 0; m->held != NULL && i < m->sites; i++)
         m->held[i].oldest = UINT64_MAX;
     return m->held != NULL;
 }
 
-static bool play_to(moments_t *m, bool since, uint64_t *ticks) {
-    na_replay_t *replay = na_replay_open(m->in->reader);
-    if (replay == NULL) return false;
-    if (since) {
-        na_replay_to(replay, m->since.events);
-        m->earlier = true;
-        na_replay_each(replay, count_live_block, m);
-        na_replay_mark(replay);
+/* Does the moment lie before the event? NULL: before the end. */
+static bool is_before(const moments_t *m, const moment_t *moment, const na_event_t *next) {
+    switch (next == NULL ? AT_END : moment->kind) {
+    case AT_MS:
+        return (double)next->ticks * m->ms_per_tick > moment->ms;
+    case AT_MARKER:
+        return next->ticks >= moment->ticks;
+    case AT_PEAK:
+    case AT_EVENT:
+        return next->index >= moment->events;
+    case AT_END:
+    default:
+        return next == NULL;
     }
-    na_event_t event;
-    while (na_replay_totals(replay)->events < m->time.events &&
-           na_replay_next(replay, &event, NULL))
-        *ticks = event.ticks;
-    m->earlier = false;
-    m->marks = since;
-    na_replay_each(replay, count_live_block, m);
-    bool good = !na_replay_failed(replay);
-    na_replay_close(replay);
-    return good;
 }
 
-static void take_sums(moments_t *m) {
+/* Plays on to the later of the moments. */
+static bool play_to(moments_t *m, na_replay_t *replay, bool since) {
+    bool there[2] = {false, !since};
+    moment_t *const both[] = {&m->time, &m->since};
+    for (;;) {
+        const na_event_t *next = na_replay_peek(replay);
+        for (size_t i = 2; i-- > 0;) { /* the earlier one first, if they are one */
+            if (there[i] || !is_before(m, both[i], next)) continue;
+            there[i] = true;
+            both[i]->events = na_replay_totals(replay)->events;
+            m->earlier = both[i] == &m->since;
+            if (!make_site_room(m)) return false;
+            na_replay_each(replay, count_live_block, m);
+            if (m->earlier) na_replay_mark(replay);
+            m->marks |= m->earlier;
+        }
+        if (there[0] && there[1]) return !na_replay_failed(replay);
+        na_event_t event;
+        if (na_replay_next(replay, &event, NULL) && !there[0]) m->now = event.ticks;
+    }
+}
+
+/* Where the peak is, is known at the end of a pass only: then there is another one. */
+static na_status_t play(moments_t *m, bool since) {
+    bool peak = m->time.kind == AT_PEAK || (since && m->since.kind == AT_PEAK);
+    na_replay_t *replay = na_replay_open(m->in->reader);
+    if (replay == NULL) return NA_STATUS_MEMORY;
+    bool good = true;
+    if (peak) {
+        na_replay_to(replay, UINT64_MAX);
+        const na_replay_totals_t *t = na_replay_totals(replay);
+        uint64_t events = t->peak_bytes != 0 ? t->peak_event + 1 : 0;
+        if (m->time.kind == AT_PEAK) m->time.events = events;
+        if (m->since.kind == AT_PEAK) m->since.events = events;
+    } else {
+        good = play_to(m, replay, since);
+    }
+    na_status_t status = na_view_sum(m->in, replay, false); /* says why, if a replay failed */
+    if (status == NA_STATUS_WHOLE && peak) {
+        replay = na_replay_open(m->in->reader);
+        good = replay != NULL && play_to(m, replay, since);
+        na_replay_close(replay);
+    }
+    return status == NA_STATUS_WHOLE && !good ? NA_STATUS_MEMORY : status;
+}
+
+static na_status_t take_sums(moments_t *m) {
+    na_status_t status = na_view_sum(m->in, NULL, false);
+    if (status != NA_STATUS_WHOLE) return status;
+    if (!make_site_room(m)) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < m->in->sites.count; i++) {
         const na_site_t *site = &m->in->sites.items[i];
         held_t *h = &m->held[site->site];
@@ -195,6 +219,7 @@ static void take_sums(moments_t *m) {
         h->bytes = peak ? site->sum.peak_bytes : site->sum.live_bytes;
         h->blocks = peak ? site->sum.peak_count : site->sum.live_count;
     }
+    return NA_STATUS_WHOLE;
 }
 
 /* ---- the table ---- */
@@ -222,6 +247,15 @@ static na_status_t put_moment(const moments_t *m, bool since, bool trace, const 
     double all = 0;
     for (uint32_t i = 0; i < m->sites; i++)
         all += (double)m->held[i].bytes;
+    const na_table_print_t print = {
+        .view = "at",
+        .title = title,
+        .sort = since ? "change_bytes" : "live_bytes",
+        .empty = "Nothing was live.",
+        .below = m->in->options->frames.stacks ? na_view_put_stack : NULL,
+        .members = m->in->options->frames.stacks ? na_view_json_stack : NULL,
+        .arg = (void *)m->in,
+    };
     for (uint32_t i = 0; i < m->sites; i++) {
         const held_t *h = &m->held[i];
         if (h->bytes == 0 && h->blocks == 0 && h->before_blocks == 0) continue;
@@ -241,16 +275,8 @@ static na_status_t put_moment(const moments_t *m, bool since, bool trace, const 
         if (trace && h->oldest != UINT64_MAX)
             na_table_number(table, OLDEST, (double)h->oldest * m->ms_per_tick);
         na_table_site(table, m->in, SITE, i);
+        if (!na_table_thin(table, m->in->options, &print)) break;
     }
-    const na_table_print_t print = {
-        .view = "at",
-        .title = title,
-        .sort = since ? "change_bytes" : "live_bytes",
-        .empty = "Nothing was live.",
-        .below = m->in->options->frames.stacks ? na_view_put_stack : NULL,
-        .members = m->in->options->frames.stacks ? na_view_json_stack : NULL,
-        .arg = (void *)m->in,
-    };
     na_status_t status = na_table_write(table, m->in->options, &print);
     na_table_close(table);
     return status;
@@ -283,20 +309,14 @@ static na_status_t show_at(na_view_input_t *in) {
         return na_fail("%s: '--since' needs a profile of mode trace, this one is of mode %s; "
                        "record it with NUMALLOC_PROFILE=trace",
                        in->path, na_mode_name(h->mode));
-    uint64_t ticks = 0;
-    bool good = make_site_room(&m);
-    if (trace)
-        good = good && find_events(&m) && play_to(&m, since, &ticks);
-    else if (good)
-        take_sums(&m);
-    status = NA_STATUS_MEMORY;
-    if (good && since && m.since.events > m.time.events) {
+    status = trace ? play(&m, since) : take_sums(&m);
+    if (status == NA_STATUS_WHOLE && since && m.since.events > m.time.events) {
         status =
             na_fail("%s: --since %s is later than --time %s", in->path, in->options->moment.since,
                     in->options->moment.time != NULL ? in->options->moment.time : "peak");
-    } else if (good) {
+    } else if (status == NA_STATUS_WHOLE) {
         char title[256], when[3 * NA_TEXT];
-        double ms = trace                    ? (double)ticks * m.ms_per_tick
+        double ms = trace                    ? (double)m.now * m.ms_per_tick
                     : m.time.kind == AT_PEAK ? (double)na_view_peak_ms(in)
                                              : (double)h->last_ms;
         snprintf(title, sizeof title, "Live at %s (%%s sites)%s",
@@ -314,6 +334,7 @@ const na_view_t na_view_row_at = {
     .help = "what lives at a moment, or what changed between two, by site",
     .more = "Any moment of a trace; of the other modes the peak and the end.",
     .modes = NA_IN_ALL,
+    .flags = NA_VIEW_PLAYS,
     .takes = NA_TAKES_TABLE | NA_TAKES(STACKS) | NA_TAKES(WRAPPERS) | NA_TAKES(TIME),
     .tables = {{&at_table, 0}},
     .show = show_at,

@@ -3,11 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "profiler/analyze/blocks/block_histogram.h"
 #include "profiler/analyze/blocks/detail.h"
 #include "profiler/dump/profile/counter_columns.h"
-#include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
+#include "profiler/dump/views/views.h"
 
 enum { LABEL, FROM, BELOW, FREES, SHARE, BAR, LIVE };
 
@@ -131,10 +130,8 @@ static na_status_t show_lifetimes(na_view_input_t *in) {
     bool trace = header->mode == NA_NPROF_MODE_TRACE;
     na_block_histogram_t *h = malloc(sizeof *h);
     na_table_t *table = na_table_open(&lifetimes_table);
-    na_status_t status = NA_STATUS_MEMORY;
-    if (h != NULL && table != NULL &&
-        na_block_histogram_read(in->reader, &in->sites,
-                                in->options->table.filter.given ? na_site_wanted : NULL, in, h)) {
+    na_status_t status = h != NULL && table != NULL ? na_view_histogram(in, h) : NA_STATUS_MEMORY;
+    if (status == NA_STATUS_WHOLE) {
         shown_t shown = {in, h, na_age_ns(header), 0};
         for (uint32_t i = 0; i < NA_NPROF_AGE_BUCKETS; i++)
             shown.frees += count_of(&shown, h->freed[i]);
@@ -170,6 +167,7 @@ const na_view_t na_view_row_lifetimes = {
             "of the "
             "size.",
     .modes = NA_IN_ALL,
+    .flags = NA_VIEW_PLAYS,
     .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS),
     .tables = {{&lifetimes_table, 0}},
     .show = show_lifetimes,

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/analyze/blocks/block_histogram.h"
 #include "profiler/dump/profile/counter_columns.h"
-#include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
+#include "profiler/dump/views/views.h"
 
 enum {
     LABEL,
@@ -95,13 +94,28 @@ static const na_column_t sizes_columns[] = {
 };
 static const na_columns_t sizes_table = NA_COLUMNS(sizes_columns);
 
+na_status_t na_view_histogram(na_view_input_t *in, na_block_histogram_t *histogram) {
+    bool filter = in->options->table.filter.given;
+    bool trace = na_reader_header(in->reader)->mode == NA_NPROF_MODE_TRACE;
+    bool once = trace && !filter;
+    na_status_t status = once ? NA_STATUS_WHOLE : na_view_sum(in, NULL, !filter);
+    if (status != NA_STATUS_WHOLE) return status;
+    na_replay_t *replay = trace ? na_replay_open(in->reader) : NULL;
+    bool good = (!trace || replay != NULL) &&
+                na_block_histogram_read(in->reader, replay, &in->sites,
+                                        filter ? na_site_wanted : NULL, in, histogram);
+    if (once)
+        status = na_view_sum(in, replay, true); /* says why, if the replay failed */
+    else
+        na_replay_close(replay);
+    return status == NA_STATUS_WHOLE && !good ? NA_STATUS_MEMORY : status;
+}
+
 static na_status_t show_sizes(na_view_input_t *in) {
     na_block_histogram_t *h = malloc(sizeof *h);
     na_table_t *table = na_table_open(&sizes_table);
-    na_status_t status = NA_STATUS_MEMORY;
-    if (h != NULL && table != NULL &&
-        na_block_histogram_read(in->reader, &in->sites,
-                                in->options->table.filter.given ? na_site_wanted : NULL, in, h)) {
+    na_status_t status = h != NULL && table != NULL ? na_view_histogram(in, h) : NA_STATUS_MEMORY;
+    if (status == NA_STATUS_WHOLE) {
         fill_all(table, in, h);
         na_options_t options = *in->options;
         options.table.filter.given = false; /* it has chosen sites */
@@ -130,6 +144,7 @@ const na_view_t na_view_row_sizes = {
             "their own,\n"
             "but in a trace.",
     .modes = NA_IN_ALL,
+    .flags = NA_VIEW_PLAYS,
     .takes = NA_TAKES_TABLE | NA_TAKES(WRAPPERS),
     .tables = {{&sizes_table, 0}},
     .show = show_sizes,

@@ -146,12 +146,12 @@ static na_status_t put_source(const na_view_input_t *in, const na_source_lines_t
         put_source_file(in, &files[i], least);
         shown++;
     }
-    if (shown == 0)
+    if (shown + left_out == 0)
         printf("\nNo source line is known: the modules have no DWARF (-g), or no file matches.\n");
     if (left_out != 0)
-        printf("\n(%zu other file%s, and lines with less than a thousandth of the largest figure: "
+        printf("\n(%zu %sfile%s, and lines with less than a thousandth of the largest figure: "
                "--top 0)\n",
-               left_out, left_out == 1 ? "" : "s");
+               left_out, shown == 0 ? "" : "other ", left_out == 1 ? "" : "s");
     free(files);
     return NA_STATUS_WHOLE;
 }

@@ -223,8 +223,6 @@ static void fill_site_row(na_table_t *table, const na_view_input_t *in, const na
 na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
     na_table_t *table = na_table_open_counters(&na_columns_sites);
     if (table == NULL) return NA_STATUS_MEMORY;
-    for (size_t i = 0; i < in->sites.count; i++)
-        fill_site_row(table, in, &in->sites.items[i]);
     na_order_t order;
     bool by_order =
         in->options->table.sort == NULL || na_view_order(in->options->table.sort, &order);
@@ -240,6 +238,15 @@ na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
     };
     na_options_t options = *in->options;
     if (by_order) options.table.sort = NULL; /* they are in order already, ties included */
+    size_t count = in->sites.count;
+    if (by_order && !options.table.filter.given && count > options.table.top) {
+        na_table_skip(table, count - options.table.top);
+        count = options.table.top;
+    }
+    for (size_t i = 0; i < count; i++) {
+        fill_site_row(table, in, &in->sites.items[i]);
+        if (!na_table_thin(table, &options, &print)) break;
+    }
     na_status_t status = na_table_write(table, &options, &print);
     na_table_close(table);
     return status;

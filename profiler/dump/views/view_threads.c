@@ -33,11 +33,8 @@ static void add_thread_cell(void *arg, uint32_t thread, const na_nprof_cell_t *c
     s->net = (int64_t)((uint64_t)s->net + cell->alloc_bytes - cell->free_bytes);
 }
 
-/* A trace has no cells: whose block an event freed is known by playing it back. False: out of
- * memory. */
-static bool add_events(na_reader_t *reader, const sums_t *sums) {
-    na_replay_t *replay = na_replay_open(reader);
-    if (replay == NULL) return false;
+/* A trace has no cells: whose block an event freed is known by playing it back. */
+static void add_events(na_replay_t *replay, const sums_t *sums) {
     na_event_t event;
     na_live_t freed;
     while (na_replay_next(replay, &event, &freed)) {
@@ -52,9 +49,6 @@ static bool add_events(na_reader_t *reader, const sums_t *sums) {
         s->net = (int64_t)((uint64_t)s->net - freed.size);
         s->cross_thread += freed.thread != event.thread;
     }
-    bool good = !na_replay_failed(replay);
-    na_replay_close(replay);
-    return good;
 }
 
 /* Cells belong to places, which threads have one after the other; what its entry says is a thread's
@@ -158,7 +152,10 @@ static na_status_t put_calls(const na_view_input_t *in) {
 }
 
 static na_status_t show_thread_rows(na_view_input_t *in) {
-    if (in->options->accesses.shown) return na_view_access_threads(in);
+    if (in->options->accesses.shown) {
+        na_status_t status = na_view_sum(in, NULL, false);
+        return status == NA_STATUS_WHOLE ? na_view_access_threads(in) : status;
+    }
     enum {
         THREAD,
         TID,
@@ -186,7 +183,12 @@ static na_status_t show_thread_rows(na_view_input_t *in) {
     na_status_t status = NA_STATUS_MEMORY;
     const na_nprof_header_t *header = na_reader_header(in->reader);
     bool trace = header->mode == NA_NPROF_MODE_TRACE;
-    if (sums.items != NULL && table != NULL && (!trace || add_events(in->reader, &sums))) {
+    na_replay_t *replay = trace ? na_replay_open(in->reader) : NULL;
+    if (sums.items != NULL && replay != NULL) add_events(replay, &sums);
+    na_status_t sum = na_view_sum(in, replay, true);
+    if (sum != NA_STATUS_WHOLE) {
+        status = sum;
+    } else if (sums.items != NULL && table != NULL) {
         if (!trace) na_reader_cells(in->reader, add_thread_cell, &sums);
         double all = (double)in->sites.total.alloc_bytes;
         uint64_t later = 0;
@@ -255,7 +257,7 @@ const na_view_t na_view_row_threads = {
     .help = "what each thread allocated, whose blocks it freed, and its time in the allocator",
     .more = "--access: what each thread touched, and on which nodes it ran.",
     .modes = NA_IN_ALL,
-    .flags = NA_VIEW_LIGHT,
+    .flags = NA_VIEW_PLAYS,
     .takes = NA_TAKES_TABLE | NA_TAKES(ACCESS) | NA_TAKES(WHERE),
     .tables = {{&threads_table, 0}, {&na_columns_access_threads, NA_TAKES(ACCESS)}},
     .show = show_thread_rows,
