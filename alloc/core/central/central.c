@@ -412,21 +412,28 @@ typedef struct na_centrals {
     na_central_rare_t rare[NA_CLASS_COUNT];
     na_inbox_t inbox; /* last: on a machine with one node it is not there */
 } na_centrals_t;
-static na_centrals_t *centrals[NA_MAX_NODES + 1];
+static _Atomic(na_centrals_t *) centrals[NA_MAX_NODES + 1];
+
+/* NULL: no thread cache of the node was made yet. Threads of other nodes ask, too. */
+NA_INLINE na_centrals_t *centrals_of(unsigned node) {
+    return atomic_load_explicit(&centrals[node], memory_order_acquire);
+}
 
 bool na_central_init(unsigned node) {
-    if (centrals[node] == NULL)
-        centrals[node] = na_meta_alloc(
-            na_node_many ? sizeof(na_centrals_t) : offsetof(na_centrals_t, inbox), NA_CACHE_LINE);
-    return centrals[node] != NULL;
+    if (centrals_of(node) != NULL) return true;
+    size_t size = na_node_many ? sizeof(na_centrals_t) : offsetof(na_centrals_t, inbox);
+    na_centrals_t *made = na_meta_alloc(size, NA_CACHE_LINE);
+    atomic_store_explicit(&centrals[node], made, memory_order_release);
+    return made != NULL;
 }
 
 na_inbox_t *na_central_inbox(unsigned node) {
-    return na_node_many && centrals[node] != NULL ? &centrals[node]->inbox : NULL;
+    na_centrals_t *of = na_node_many ? centrals_of(node) : NULL;
+    return of != NULL ? &of->inbox : NULL;
 }
 
 bool na_transfer_put(unsigned node, unsigned cls, unsigned tcache, na_batch_t batch) {
-    na_central_t *c = &centrals[node]->of[cls];
+    na_central_t *c = &centrals_of(node)->of[cls];
     unsigned slots = TRANSFER_SLOTS;
     if (tcache != NA_OWNER_NONE) {
         slots = 1u + atomic_load_explicit(&c->earned, memory_order_relaxed);
@@ -446,7 +453,7 @@ bool na_transfer_put(unsigned node, unsigned cls, unsigned tcache, na_batch_t ba
 }
 
 bool na_transfer_is_wanted(unsigned node, unsigned cls) {
-    return atomic_load_explicit(&centrals[node]->of[cls].earned, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&centrals_of(node)->of[cls].earned, memory_order_relaxed) != 0;
 }
 
 /* One thread cache wants what another puts: let there be more of it next time. */
@@ -458,7 +465,7 @@ static void earn_slots(na_central_t *c, unsigned tcache) {
 }
 
 na_batch_t na_transfer_take(unsigned node, unsigned cls, unsigned tcache) {
-    na_central_t *c = &centrals[node]->of[cls];
+    na_central_t *c = &centrals_of(node)->of[cls];
     earn_slots(c, tcache);
     for (unsigned i = 0; i < TRANSFER_SLOTS; i++) {
         if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0) continue;
@@ -473,7 +480,7 @@ na_batch_t na_transfer_take(unsigned node, unsigned cls, unsigned tcache) {
 
 void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow, bool *untouched,
                       uint32_t *got) {
-    na_central_t *c = &centrals[node]->of[cls];
+    na_central_t *c = &centrals_of(node)->of[cls];
     na_span_kind_t kind = {.cls = (uint8_t)cls,
                            .node = (uint8_t)node,
                            .owner = (uint16_t)(NA_OWNER_POOL | node),
@@ -485,7 +492,7 @@ void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow,
 }
 
 size_t na_central_give(unsigned node, unsigned cls, void *list, uint32_t count) {
-    na_central_t *c = &centrals[node]->of[cls];
+    na_central_t *c = &centrals_of(node)->of[cls];
     na_part_t parts[GIVE_PARTS];
     unsigned n;
     size_t released = 0;
@@ -502,8 +509,8 @@ size_t na_central_give(unsigned node, unsigned cls, void *list, uint32_t count) 
 }
 
 void *na_sampled_take(unsigned node, unsigned cls) {
-    na_central_t *c = &centrals[node]->of[cls];
-    na_central_rare_t *rare = &centrals[node]->rare[cls];
+    na_central_t *c = &centrals_of(node)->of[cls];
+    na_central_rare_t *rare = &centrals_of(node)->rare[cls];
     na_span_kind_t kind = {.cls = (uint8_t)cls,
                            .node = (uint8_t)node,
                            .owner = (uint16_t)(NA_OWNER_POOL | node),
@@ -525,7 +532,7 @@ void *na_sampled_take(unsigned node, unsigned cls) {
 }
 
 void na_sampled_give(na_span_t *span, void *block) {
-    na_centrals_t *node = centrals[span->owner & ~NA_OWNER_POOL];
+    na_centrals_t *node = centrals_of(span->owner & ~NA_OWNER_POOL);
     na_central_t *c = &node->of[span->cls];
     na_lock(&c->lock);
     na_part_t part = na_part_of_one(span, block);
@@ -536,7 +543,7 @@ void na_sampled_give(na_span_t *span, void *block) {
 /* Takes the batch out of a slot if it is still `expected`, and returns its blocks to their spans.
  */
 static void empty_slot(unsigned node, unsigned cls, unsigned slot, na_batch_t expected) {
-    na_central_t *c = &centrals[node]->of[cls];
+    na_central_t *c = &centrals_of(node)->of[cls];
     if (expected != 0 &&
         atomic_compare_exchange_strong_explicit(&c->slots[slot], &expected, 0, memory_order_acquire,
                                                 memory_order_relaxed))
@@ -544,11 +551,11 @@ static void empty_slot(unsigned node, unsigned cls, unsigned slot, na_batch_t ex
 }
 
 void na_transfer_decay(unsigned node) {
-    if (centrals[node] == NULL) return;
+    if (centrals_of(node) == NULL) return;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         if (!na_classes[cls].pooled) continue;
-        na_central_t *c = &centrals[node]->of[cls];
-        _Atomic(na_batch_t) *seen_here = centrals[node]->rare[cls].seen;
+        na_central_t *c = &centrals_of(node)->of[cls];
+        _Atomic(na_batch_t) *seen_here = centrals_of(node)->rare[cls].seen;
         for (unsigned i = 0; i < TRANSFER_SLOTS; i++) {
             na_batch_t now = atomic_load_explicit(&c->slots[i], memory_order_relaxed);
             na_batch_t seen = atomic_load_explicit(&seen_here[i], memory_order_relaxed);
@@ -562,22 +569,22 @@ void na_transfer_decay(unsigned node) {
 }
 
 void na_central_trim(unsigned node) {
-    if (centrals[node] == NULL) return;
+    if (centrals_of(node) == NULL) return;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        na_central_t *c = &centrals[node]->of[cls];
+        na_central_t *c = &centrals_of(node)->of[cls];
         if (na_classes[cls].pooled)
             for (unsigned i = 0; i < TRANSFER_SLOTS; i++)
                 empty_slot(node, cls, i, atomic_load_explicit(&c->slots[i], memory_order_relaxed));
         na_lock(&c->lock);
         na_span_list_trim(&c->spans);
-        na_span_list_trim(&centrals[node]->rare[cls].sampled);
+        na_span_list_trim(&centrals_of(node)->rare[cls].sampled);
         na_unlock(&c->lock);
     }
 }
 
 void na_central_after_fork_child(void) {
     for (unsigned node = 0; node <= NA_MAX_NODES; node++)
-        if (centrals[node] != NULL)
+        if (centrals_of(node) != NULL)
             for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
-                na_lock_reset(&centrals[node]->of[cls].lock);
+                na_lock_reset(&centrals_of(node)->of[cls].lock);
 }
