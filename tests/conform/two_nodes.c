@@ -47,7 +47,7 @@ static int drop(const char *path, const struct stat *status, int kind, struct FT
 #define NODE "sys/devices/system/node/"
 
 static void make_up_nodes(void) {
-    char sys[64], proc[64];
+    static char sys[64], proc[64]; /* the library looks there again */
     REQUIRE(mkdtemp(root) != NULL);
     put(NODE "online", "0-1\n");
     put(NODE "has_memory", "0-1\n");
@@ -63,7 +63,6 @@ static void make_up_nodes(void) {
     na_init();
     na_topology_init(sys, proc);
     REQUIRE(na_node_count == 2);
-    nftw(root, drop, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static void let_go(unsigned char *block) {
@@ -104,5 +103,6 @@ int main(void) {
     }
     for (unsigned i = 0; i < SLOTS; i++)
         let_go(table[i]);
+    nftw(root, drop, 16, FTW_DEPTH | FTW_PHYS);
     return check_status();
 }
