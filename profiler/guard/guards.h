@@ -12,7 +12,7 @@
  *
  * Slots are made in the order of addresses, round and round; those of live blocks are passed by. So
  * a freed block stays inaccessible until the area has gone round once: NA_GUARD_AREA bytes of
- * slots, 20 seconds or more at the highest rate. What is known of it (the record) lies in a ring
+ * slots, 17 seconds or more at the highest rate. What is known of it (the record) lies in a ring
  * of NA_GUARD_RECORDS. All tables and what live blocks hold are about a megabyte.
  *
  * What was drawn and is not guarded, for want of room or since its site has its share, lies between

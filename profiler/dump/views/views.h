@@ -6,8 +6,8 @@
 #include "profiler/analyze/blocks/block_histogram.h"
 #include "profiler/dump/profile/view.h"
 
-/* view_sizes.c: of the sites that --filter chooses; for a view that NA_VIEW_PLAYS. A trace is read
- * once without --filter, which asks for names first. */
+/* view_histogram.c: of the sites that --filter chooses; for a view that NA_VIEW_PLAYS. A trace is
+ * read once without --filter, which asks for names first. */
 na_status_t na_view_histogram(na_view_input_t *in, na_block_histogram_t *histogram);
 
 /* view_tables.c: the tables of functions and of sites. They sort in->functions. `below`: by what a
