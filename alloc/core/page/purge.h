@@ -37,7 +37,8 @@ void na_purge_to_peak(na_free_pages_t *s);
 void na_purge_tick(na_free_pages_t *s, uint64_t now);
 /* Without the lock: until at most `keep` pages are dirty. Pages purged. */
 uint64_t na_purge_trim(na_free_pages_t *s, uint64_t keep);
-/* The same of so many pages, for other nodes: it may be regretted, as what the cap takes. */
+/* Without the lock: gives back so many pages, for other nodes to have more. They may be regretted,
+ * as what the cap takes. Pages purged. */
 uint64_t na_purge_for_others(na_free_pages_t *s, uint64_t pages);
 /* Without the lock: all free pages, also those that only the huge page of the system around them
  * makes resident; what is left of huge pages is split. */
